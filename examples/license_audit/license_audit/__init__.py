@@ -1,0 +1,1 @@
+"""Audit the licences of the distributions installed in a Python environment."""

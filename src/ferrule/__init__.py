@@ -1,0 +1,141 @@
+"""ferrule: tool calls you can account for.
+
+A tool is written once; every call of it ends in a `ToolResult`: done, failed
+or suspended. The names below load on first use, so importing costs little.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ferrule.content import Part, audio, file, image, text
+    from ferrule.errors import (
+        ConfigurationError,
+        ContentPartError,
+        FerruleError,
+        JSONSyntaxError,
+        RequestError,
+        ToolDefinitionError,
+        ToolNameError,
+        UnknownToolError,
+        UnsupportedPartError,
+        UsageError,
+    )
+    from ferrule.result import Failure, ToolResult, auth_required, pending, pending_of
+    from ferrule.strict_json import Opaque, plain, restore, typed
+    from ferrule.suspension import Answer, Request
+    from ferrule.tool.context import Context, Variables
+    from ferrule.tool.tool import FunctionTool, Tool, ToolDefinition, tool
+    from ferrule.tool.toolset import Toolset
+
+    __version__: str
+
+__all__ = [
+    "Answer",
+    "ConfigurationError",
+    "ContentPartError",
+    "Context",
+    "Failure",
+    "FerruleError",
+    "FunctionTool",
+    "JSONSyntaxError",
+    "Opaque",
+    "Part",
+    "Request",
+    "RequestError",
+    "Tool",
+    "ToolDefinition",
+    "ToolDefinitionError",
+    "ToolNameError",
+    "ToolResult",
+    "Toolset",
+    "UnknownToolError",
+    "UnsupportedPartError",
+    "UsageError",
+    "Variables",
+    "__version__",
+    "audio",
+    "auth_required",
+    "file",
+    "image",
+    "pending",
+    "pending_of",
+    "plain",
+    "restore",
+    "text",
+    "tool",
+    "typed",
+]
+
+_HOME: dict[str, str] = {
+    "Answer": "ferrule.suspension",
+    "ConfigurationError": "ferrule.errors",
+    "ContentPartError": "ferrule.errors",
+    "Context": "ferrule.tool.context",
+    "Failure": "ferrule.result",
+    "FerruleError": "ferrule.errors",
+    "FunctionTool": "ferrule.tool.tool",
+    "JSONSyntaxError": "ferrule.errors",
+    "Opaque": "ferrule.strict_json",
+    "Part": "ferrule.content",
+    "Request": "ferrule.suspension",
+    "RequestError": "ferrule.errors",
+    "Tool": "ferrule.tool.tool",
+    "ToolDefinition": "ferrule.tool.tool",
+    "ToolDefinitionError": "ferrule.errors",
+    "ToolNameError": "ferrule.errors",
+    "ToolResult": "ferrule.result",
+    "Toolset": "ferrule.tool.toolset",
+    "UnknownToolError": "ferrule.errors",
+    "UnsupportedPartError": "ferrule.errors",
+    "UsageError": "ferrule.errors",
+    "Variables": "ferrule.tool.context",
+    "audio": "ferrule.content",
+    "auth_required": "ferrule.result",
+    "file": "ferrule.content",
+    "image": "ferrule.content",
+    "pending": "ferrule.result",
+    "pending_of": "ferrule.result",
+    "plain": "ferrule.strict_json",
+    "restore": "ferrule.strict_json",
+    "text": "ferrule.content",
+    "tool": "ferrule.tool.tool",
+    "typed": "ferrule.strict_json",
+}
+
+
+class _Face(ModuleType):
+    """The package as a module object: names load on first use.
+
+    `tool` is both the decorator and the sub-package that holds it. The import
+    system would put the package in the decorator's place; the property keeps
+    the name for the decorator, and `from ferrule.tool import …` works as ever.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__version__":
+            value: Any = import_module("importlib.metadata").version("ferrule")
+        elif name in _HOME:
+            value = getattr(import_module(_HOME[name]), name)
+        else:
+            raise AttributeError(f"module 'ferrule' has no attribute {name!r}")
+        self.__dict__[name] = value
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted(__all__)
+
+    @property
+    def tool(self) -> Any:
+        return import_module("ferrule.tool.tool").tool
+
+    @tool.setter
+    def tool(self, package: ModuleType) -> None:
+        """Leave the name to the decorator."""
+
+
+sys.modules[__name__].__class__ = _Face

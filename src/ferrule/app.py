@@ -1,0 +1,304 @@
+"""The composition root: what a project offers, and how a project is found.
+
+A project is a folder with a `ferrule.toml`, found upward from where somebody
+stands, as git finds its repository:
+
+    app = "shop.main:app"        # an App, a Toolset or a tool
+    modules = ["shop.tools"]     # or instead: every tool at the top level of these modules
+    paths = ["src"]              # put on sys.path, relative to the file; default the file's folder
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import re
+import sys
+import tomllib
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, cast
+
+from ferrule.errors import ConfigurationError, ToolNameError
+from ferrule.result import describe_exception
+from ferrule.tool.tool import Tool
+from ferrule.tool.toolset import Toolset
+
+PROJECT_FILE: Final = "ferrule.toml"
+_KEYS: Final = ("app", "modules", "paths")
+_PYTHON_FILE: Final = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[\w.]+))?")
+
+
+class App:
+    """What a project offers: names to tools. Immutable.
+
+    Args:
+        tools: Tools and plain functions, a mapping from names to tools, or a toolset.
+
+    Raises:
+        ToolNameError: Two tools would answer to one name.
+        ToolDefinitionError: Something that is neither a tool nor a function.
+
+    Since 0.1.
+    """
+
+    __slots__ = ("_tools",)
+
+    def __init__(self, *, tools: Toolset | Iterable[Tool | Callable[..., Any]] | Mapping[str, Tool] = ()) -> None:
+        """Take the tools under their names."""
+        self._tools = tools if isinstance(tools, Toolset) else Toolset(tools)
+
+    @property
+    def tools(self) -> Toolset:
+        """The tools by name."""
+        return self._tools
+
+    def __repr__(self) -> str:
+        """How much it offers."""
+        return f"App({len(self._tools)} tools)"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """What a `ferrule.toml` says.
+
+    Args:
+        file: The file.
+        app: `module:name` of the app; "" when `modules` are given.
+        modules: Modules whose tools are offered.
+        paths: Folders for `sys.path`.
+
+    Since 0.1.
+    """
+
+    file: Path
+    app: str
+    modules: tuple[str, ...]
+    paths: tuple[Path, ...]
+
+
+def load_app(start: Path, *, target: str | None = None) -> App:
+    """The app of a project, its modules imported; `sys.path` gets the project's folders.
+
+    Args:
+        start: Where to look, and upward from there; relative targets start here too.
+        target: Look at this instead: `module`, `module:name`, a `.py` file, `file.py:name`, a `ferrule.toml` or
+            its folder.
+
+    Returns:
+        The app that was named; without a name one that offers every tool at the top level of the modules.
+
+    Raises:
+        ConfigurationError: There is no project, or it names what cannot be; the error of a module that cannot be
+            imported is its cause.
+
+    Since 0.1.
+    """
+    if target is not None:
+        return _from_target(target, start)
+    file = find_project(start)
+    if file is None:
+        raise ConfigurationError(
+            f"there is no {PROJECT_FILE} in {start} or above. "
+            f'Create one that says modules = ["your_module"], or name a module or a .py file with --app.'
+        )
+    return _from_project(read_project(file))
+
+
+def find_project(start: Path) -> Path | None:
+    """The nearest `ferrule.toml` upward from a folder, or None.
+
+    Args:
+        start: The folder.
+
+    Since 0.1.
+    """
+    here = start.absolute()
+    return next((file for folder in (here, *here.parents) if (file := folder / PROJECT_FILE).is_file()), None)
+
+
+# -- ferrule.toml -----------------------------------------------------------------------------------------------
+
+
+def read_project(file: Path) -> Project:
+    """Read a `ferrule.toml`; imports nothing.
+
+    Args:
+        file: The file.
+
+    Raises:
+        ConfigurationError: It cannot be read, or says what cannot be.
+
+    Since 0.1.
+    """
+    told = _read_toml(file)
+    for key in told:
+        if key not in _KEYS:
+            close = difflib.get_close_matches(key, _KEYS, n=1)
+            mend = f"Did you mean {close[0]!r}?" if close else f"Use {', '.join(_KEYS)}."
+            raise ConfigurationError(f"{file}: unknown key {key!r}. {mend}")
+    app, modules = told.get("app"), _texts(file, told, "modules", '["pkg.tools"]')
+    if app is not None and not (isinstance(app, str) and app.strip()):
+        raise ConfigurationError(f"{file}: key 'app' must be text. Write for example app = \"pkg.main:app\".")
+    if (app is None) == (not modules):
+        found = (
+            "neither 'app' nor 'modules' names anything" if app is None else "'app' and 'modules' exclude each other"
+        )
+        raise ConfigurationError(f'{file}: {found}. Write either app = "pkg.main:app" or modules = ["pkg.tools"].')
+    return Project(file, app or "", modules, _folders(file, _texts(file, told, "paths", '["src"]') or (".",)))
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{file} is not valid TOML: {error}. Correct that line.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{file} is not UTF-8. Save it as UTF-8.") from error
+    except OSError as error:
+        raise ConfigurationError(
+            f"{file} cannot be read: {error.strerror}. Name another file, or mend its rights."
+        ) from error
+
+
+def _texts(file: Path, told: Mapping[str, Any], key: str, example: str) -> tuple[str, ...]:
+    given = told.get(key, [])
+    if not isinstance(given, list) or not all(isinstance(v, str) and v.strip() for v in cast("list[Any]", given)):
+        raise ConfigurationError(f"{file}: key {key!r} must be a list of texts. Write for example {key} = {example}.")
+    return tuple(cast("list[str]", given))
+
+
+def _folders(file: Path, names: Sequence[str]) -> tuple[Path, ...]:
+    folders = tuple((file.absolute().parent / name).resolve() for name in names)
+    for name, folder in zip(names, folders, strict=True):
+        if not folder.is_dir():
+            raise ConfigurationError(
+                f"{file}: key 'paths' names {name!r}, but {folder} is no folder. Correct or remove it."
+            )
+    return folders
+
+
+def _from_project(project: Project) -> App:
+    _put_on_path(project.paths)
+    where = f"{project.file}: key 'app'" if project.app else f"{project.file}: key 'modules'"
+    if not project.app:
+        return _offered([_module(name, where) for name in project.modules], where)
+    name, _, attribute = project.app.partition(":")
+    return _one(_module(name, where), attribute, where)
+
+
+# -- targets ----------------------------------------------------------------------------------------------------
+
+
+def _from_target(target: str, start: Path) -> App:
+    path = start / target
+    if path.is_dir() and (path / PROJECT_FILE).is_file():
+        return _from_project(read_project(path / PROJECT_FILE))
+    if target.endswith(".toml"):
+        return _from_project(read_project(path))
+    where = f"app {target!r}"
+    if python_file := _PYTHON_FILE.fullmatch(target):
+        return _one(_module_of_file(start / python_file["file"], where), python_file["name"] or "", where)
+    _put_on_path([start.absolute()])
+    name, _, attribute = target.partition(":")
+    return _one(_module(name, where), attribute, where)
+
+
+def _module_of_file(path: Path, where: str) -> ModuleType:
+    """Import a file under the name it has inside its packages, so that its relative imports work."""
+    path = path.resolve()
+    if not path.is_file():
+        raise ConfigurationError(f"{where}: there is no file {path}. Correct the path.")
+    names, folder = [path.stem] if path.stem != "__init__" else [], path.parent
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    _put_on_path([folder])
+    module = _module(".".join(names), where)
+    found = getattr(module, "__file__", None)
+    if found is None or Path(found).resolve() != path:
+        shown = found or "a module built into Python"
+        raise ConfigurationError(f"{where}: the name {module.__name__!r} belongs to {shown}. Rename the file.")
+    return module
+
+
+# -- modules and what they offer --------------------------------------------------------------------------------
+
+
+def _put_on_path(folders: Sequence[Path]) -> None:
+    for folder in reversed(folders):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()  # a file written a moment ago must be found
+
+
+def _module(name: str, where: str) -> ModuleType:
+    if not name or name.startswith(".") or re.search(r"[\s/\\]", name):
+        raise ConfigurationError(
+            f"{where}: {name!r} is no module name. Write it like pkg.tools, without a leading dot."
+        )
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _broken(name, where, error) from error
+        missing = f"module {name!r}" if error.name == name else f"module {name!r}: {error.name!r} is missing"
+        mend = "Correct the name, or add the folder it is in to 'paths'."
+        raise ConfigurationError(f"{where}: there is no {missing}. {mend}") from error
+    except (Exception, SystemExit) as error:  # whatever a user's module raises is about that module
+        raise _broken(name, where, error) from error
+
+
+def _broken(name: str, where: str, error: BaseException) -> ConfigurationError:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
+    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if len(frames) > 1 else ""
+    return ConfigurationError(
+        f"{where}: module {name!r} cannot be imported: {describe_exception(error)}{place}. Mend it."
+    )
+
+
+def _one(module: ModuleType, attribute: str, where: str) -> App:
+    """The app that a name in a module stands for; all its tools without a name."""
+    if not attribute:
+        return _offered([module], where)
+    try:
+        found = functools.reduce(getattr, attribute.split("."), cast("object", module))
+    except AttributeError as error:
+        close = difflib.get_close_matches(attribute, list(vars(module)), n=1)
+        mend = f"Did you mean {close[0]!r}?" if close else "Correct the name after the colon."
+        raise ConfigurationError(f"{where}: module {module.__name__!r} has no {attribute!r}. {mend}") from error
+    if isinstance(found, App):
+        return found
+    if isinstance(found, Toolset):
+        return App(tools=found)
+    if isinstance(found, Tool):
+        return App(tools=[found])
+    kind = found.__name__ if isinstance(found, type) else type(found).__name__
+    raise ConfigurationError(f"{where}: {attribute!r} is {kind}. Name an App, a Toolset or a tool.")
+
+
+def _offered(modules: Sequence[ModuleType], where: str) -> App:
+    """All tools at the top level of modules, in order of definition; those of an App under the names it gives them."""
+    tops = [(module.__name__, value) for module in modules for value in vars(module).values()]
+    found = [(m, n, a.tools[n]) for m, a in tops if isinstance(a, App) for n in a.tools.names]
+    named = {id(tool) for _, _, tool in found}
+    found += [(m, t.name, t) for m, t in tops if isinstance(t, Tool) and id(t) not in named]
+    tools: dict[str, tuple[str, Tool]] = {}
+    for module, name, tool in found:
+        first, other = tools.setdefault(name, (module, tool))
+        if other is not tool:
+            both = f"{first!r} has two" if first == module else f"{first!r} and {module!r} each have one"
+            raise ConfigurationError(f"{where}: two tools are named {name!r}; {both}. Rename one.")
+    if not tools:
+        names = ", ".join(repr(m.__name__) for m in modules)
+        raise ConfigurationError(
+            f"{where}: there is no tool in {names}. Put @tool on a function there, or name an App."
+        )
+    try:
+        return App(tools={name: tool for name, (_, tool) in tools.items()})
+    except ToolNameError as error:
+        raise ConfigurationError(f"{where}: {error}") from error

@@ -1,0 +1,121 @@
+"""Arguments of a tool from the command line: `--set a.b=1` and `--args-json`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from ferrule.errors import JSONSyntaxError, UsageError
+from ferrule.strict_json import parse
+from ferrule.tool.arguments import Schema, as_text, json_type, resolve
+
+_MOST_STEPS = 20
+
+
+def read_arguments(schema: Schema, pairs: Sequence[str], given: str | None) -> dict[str, Any] | str | bytes:
+    """The arguments of a call.
+
+    Args:
+        schema: What the tool takes: it decides whether the text of a pair is read as JSON.
+        pairs: `key=value` each, `a.b=value` for a key inside an object; they win over `given`.
+        given: A JSON object, `@file` or `-` for standard input.
+
+    Returns:
+        The JSON text as it was given when there are no pairs, else the object.
+
+    Raises:
+        UsageError: A malformed or repeated pair, or a file that cannot be read.
+        JSONSyntaxError: `given` is no JSON.
+
+    Since 0.1.
+    """
+    text = as_text(_json_source(given) if given is not None else None)
+    try:
+        base = parse(text)
+    except JSONSyntaxError as error:
+        raise JSONSyntaxError(f"--args-json is not JSON: {error.reason}", error.line, error.column) from error
+    if not isinstance(base, dict):
+        raise UsageError(f'--args-json is {json_type(base)}, not an object. Write for example \'{{"name": "value"}}\'.')
+    if not pairs:
+        return text
+    arguments = cast("dict[str, Any]", base)
+    seen: set[str] = set()
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set {pair!r} is no key=value. Write for example --set name=value.")
+        if key in seen:
+            raise UsageError(f'--set gives {key!r} twice. For a list write JSON: --set \'{key}=["a","b"]\'.')
+        seen.add(key)
+        _put(arguments, schema, key, value)
+    return arguments
+
+
+def _json_source(given: str) -> str | bytes:
+    if given == "-":
+        return sys.stdin.buffer.read()
+    if not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"--args-json names the file {given[1:]!r}, which cannot be read: {error.strerror}."
+        ) from error
+
+
+def _put(arguments: dict[str, Any], schema: Schema, key: str, value: str) -> None:
+    here, place = arguments, schema
+    steps = [key] if key in schema.get("properties", {}) else key.split(".")
+    for i, step in enumerate(steps[:-1]):
+        place = _property(schema, place, step)
+        inner = here.setdefault(step, {})
+        if not isinstance(inner, dict):
+            outer = ".".join(steps[: i + 1])
+            raise UsageError(
+                f"--set {key!r} needs an object in {outer!r}, which is {json_type(inner)}. Give one of them."
+            )
+        here = cast("dict[str, Any]", inner)
+    here[steps[-1]] = _value(schema, _property(schema, place, steps[-1]), value)
+
+
+def _value(root: Schema, schema: Schema, text: str) -> Any:
+    """A value for a place: text where the schema takes text, else what the text says as JSON, if it is JSON."""
+    if "string" in {kind for option in _options(root, schema) for kind in _types(option)}:
+        return text
+    try:
+        return parse(text)
+    except JSONSyntaxError:
+        return text
+
+
+def _property(root: Schema, schema: Schema, name: str) -> Schema:
+    """The schema of a key; an empty one where anything goes."""
+    for option in _options(root, schema):
+        found = option.get("properties", {}).get(name) or option.get("additionalProperties")
+        if isinstance(found, dict):
+            return cast("Schema", found)
+    return {}
+
+
+def _options(root: Schema, schema: Schema, depth: int = 0) -> Iterable[Schema]:
+    """A schema, what it refers to and its alternatives."""
+    yield schema
+    if depth > _MOST_STEPS:
+        return
+    more: list[Any] = [option for key in ("anyOf", "oneOf", "allOf") for option in schema.get(key, ())]
+    if isinstance(schema.get("$ref"), str):
+        more.append(resolve(root, schema["$ref"]))
+    for option in more:
+        if isinstance(option, dict):
+            yield from _options(root, cast("Schema", option), depth + 1)
+
+
+def _types(schema: Schema) -> list[str]:
+    kind: Any = schema.get("type")
+    if kind is None:
+        values: list[Any] = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else [])]
+        return [json_type(value) for value in values]
+    return cast("list[str]", kind) if isinstance(kind, list) else [kind]

@@ -1,0 +1,169 @@
+"""The one place for errors and exit codes.
+
+A failing tool is data and goes to standard output like any result. What ends up
+here is misuse: the command line, the project or the environment is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from ferrule.cli.output import Format, json_text, printable
+from ferrule.errors import FerruleError, JSONSyntaxError
+from ferrule.result import ToolResult, describe_exception
+
+
+class ExitCode(IntEnum):
+    """What the process ends with; stable, scripts rely on it.
+
+    Since 0.1.
+    """
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    SUSPENDED = 5
+    INTERRUPTED = 130
+
+
+class Interrupted(Exception):
+    """Somebody pressed Ctrl-C; the text says what that may have left behind.
+
+    Since 0.1.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error as a person and a program read it.
+
+    Args:
+        code: A stable word for programs.
+        title: What kind of error it is.
+        detail: This very error: cause, place and mend.
+        exit_code: What the process ends with.
+
+    Since 0.1.
+    """
+
+    code: str
+    title: str
+    detail: str
+    exit_code: ExitCode
+
+    def to_dict(self) -> dict[str, str]:
+        """The problem+json object."""
+        return {"type": f"/problems/{self.code}", "title": self.title, "detail": self.detail, "code": self.code}
+
+
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_TITLES: Final = {
+    "usage": "The command line is not valid",
+    "configuration": "The project cannot be loaded",
+    "unknown_tool": "There is no such tool",
+    "tool_definition": "A tool is declared wrongly",
+    "tool_name": "Two tools share a name",
+    "invalid_json": "The text is not JSON",
+    "io": "A file or stream cannot be used",
+    "interrupted": "Interrupted",
+    "internal": "Unexpected error",
+}
+
+
+def problem_of(error: BaseException) -> Problem:
+    """What an exception means for whoever called the command.
+
+    Args:
+        error: Anything a command raised.
+
+    Since 0.1.
+    """
+    code, detail, exit_code = _read(error)
+    return Problem(code, _TITLES.get(code, "The command line is not valid"), detail, exit_code)
+
+
+def _read(error: BaseException) -> tuple[str, str, ExitCode]:
+    if isinstance(error, typer.TyperException):
+        return "usage", _with_help(error), ExitCode.USAGE
+    if isinstance(error, FerruleError):
+        word = "InvalidJSON" if isinstance(error, JSONSyntaxError) else type(error).__name__.removesuffix("Error")
+        return _CAMEL.sub("_", word).lower(), str(error), ExitCode.USAGE
+    if isinstance(error, Interrupted):
+        return "interrupted", str(error), ExitCode.INTERRUPTED
+    if isinstance(error, OSError):
+        return "io", describe_exception(error), ExitCode.FAILED
+    return "internal", f"{describe_exception(error)}. Run it again with --verbose for the traceback.", ExitCode.FAILED
+
+
+def _with_help(error: typer.TyperException) -> str:
+    message = error.format_message()
+    context = getattr(error, "ctx", None)
+    return f"{message} See {context.command_path} --help." if context is not None else message
+
+
+def report(error: BaseException, *, format: Format | None, verbose: bool) -> ExitCode:
+    """Write an error to standard error.
+
+    Args:
+        error: Anything a command raised.
+        format: As asked for; default text on a terminal and JSON elsewhere.
+        verbose: Whether the traceback is shown too.
+
+    Returns:
+        What the process ends with.
+
+    Since 0.1.
+    """
+    problem = problem_of(error)
+    if verbose:
+        traceback.print_exception(error)
+    if format is Format.TABLE or (format is None and sys.stderr.isatty()):
+        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        console.print(Text.assemble(("Error: ", "bold red"), printable(problem.detail)), soft_wrap=True)
+    else:
+        sys.stderr.write(json_text(problem.to_dict()) + "\n")
+    return problem.exit_code
+
+
+def exit_code_of(result: ToolResult) -> ExitCode:
+    """What the process ends with after a call.
+
+    Args:
+        result: How the call ended.
+
+    Since 0.1.
+    """
+    if result.failure is not None and result.failure.code == "invalid_arguments":
+        return ExitCode.USAGE
+    return {"done": ExitCode.DONE, "failed": ExitCode.FAILED, "suspended": ExitCode.SUSPENDED}[result.status]
+
+
+def asked_format(argv: Sequence[str]) -> Format | None:
+    """The format a command line asks for, read without its parser: for errors that come before it or from it.
+
+    Args:
+        argv: The arguments.
+
+    Since 0.1.
+    """
+    for i, word in enumerate(argv):
+        if word == "--":
+            break
+        name, _, value = word.partition("=")
+        if word in ("-o", "--output"):
+            value = argv[i + 1] if i + 1 < len(argv) else ""
+        elif name != "--output":
+            value = word[2:] if re.match("-o.", word) else ""
+        if value in list(Format):
+            return Format(value)
+    return None

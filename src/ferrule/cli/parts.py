@@ -1,0 +1,127 @@
+"""Parts on the command line: described in data, kept as files on request."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import mimetypes
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from ferrule.content import is_part_dict
+from ferrule.errors import UsageError
+
+_MOST_CHARACTERS: Final = 100
+_UNSAFE: Final = re.compile(r"[^\w.+() -]")
+_RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
+
+
+def without_data(value: Any) -> Any:
+    """A plain value with the bytes of every part replaced by their digest and size.
+
+    Args:
+        value: What `ferrule.plain` gives.
+
+    Since 0.1.
+    """
+    if isinstance(value, list):
+        return [without_data(v) for v in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    if is_part_dict(fields) and isinstance(fields.get("data"), str):
+        raw = base64.b64decode(fields["data"])
+        return {**fields, "data": {"sha256": hashlib.sha256(raw).hexdigest(), "size": len(raw)}}
+    return {k: without_data(v) for k, v in fields.items()}
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder for parts, before the call whose parts it is for.
+
+    Args:
+        folder: Where.
+
+    Raises:
+        UsageError: It cannot be made.
+
+    Since 0.1.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"--save names {str(folder)!r}, which cannot be a folder: {error.strerror}. Name another."
+        ) from error
+
+
+def save_parts(parts: Iterable[Mapping[str, Any]], folder: Path) -> list[Path | None]:
+    """Write the parts that hold bytes into a folder; no file that is there is touched.
+
+    Args:
+        parts: Part dicts.
+        folder: An existing folder.
+
+    Returns:
+        For each part its file, or None when it holds no bytes.
+
+    Raises:
+        OSError: A file cannot be written.
+
+    Since 0.1.
+    """
+    return [
+        _write_new(folder, file_name(part, number), base64.b64decode(part["data"]))
+        if part.get("data") is not None
+        else None
+        for number, part in enumerate(parts, start=1)
+    ]
+
+
+def file_name(part: Mapping[str, Any], number: int) -> str:
+    """A file name for a part that is safe in any folder, made from the name it carries.
+
+    Args:
+        part: A part dict; its name may come from anywhere, a model or a server included.
+        number: Its place among the parts, from 1.
+
+    Since 0.1.
+    """
+    base = re.split(r"[/\\]", part.get("name") or "")[-1]
+    safe = _UNSAFE.sub("_", base).strip(". ")
+    stem, dot, extension = safe.rpartition(".")
+    safe = f"{stem[: _MOST_CHARACTERS - len(extension[:20])]}{dot}{extension[:20]}"
+    if not safe.strip("._ "):
+        return f"part-{number}{mimetypes.guess_extension(part.get('mimeType') or '') or '.bin'}"
+    return f"_{safe}" if _RESERVED.fullmatch(safe) else safe
+
+
+def _write_new(folder: Path, name: str, raw: bytes) -> Path:
+    stem, dot, extension = name.rpartition(".")
+    number = 1
+    while True:
+        again = name if number == 1 else f"{stem}-{number}.{extension}" if dot and stem else f"{name}-{number}"
+        try:
+            # Exclusive creation follows no symbolic link and overwrites nothing, whoever else writes here.
+            with (folder / again).open("xb") as file:
+                file.write(raw)
+        except FileExistsError:
+            number += 1
+            continue
+        return folder / again
+
+
+def describe_saved(saved: Sequence[Path | None], index: int) -> str:
+    """What a line about a part adds when the part was kept.
+
+    Args:
+        saved: As `save_parts` gave it; empty when nothing was to be kept.
+        index: The part's place, from 0.
+
+    Since 0.1.
+    """
+    if index >= len(saved):
+        return ""
+    path = saved[index]
+    return f", saved as {path}" if path is not None else ", holds no bytes to save"

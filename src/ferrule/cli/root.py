@@ -1,0 +1,77 @@
+"""The `ferrule` command: its groups, and how it starts and ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import typer
+from typer.main import get_command
+
+from ferrule.cli.about import register_about
+from ferrule.cli.doctor import register_doctor
+from ferrule.cli.failure import ExitCode, asked_format, report
+from ferrule.cli.session import AppOption, FormatOption, QuietOption, Session, VerboseOption
+from ferrule.cli.tool import group as tool_group
+
+PROGRAM: Final = "ferrule"
+
+cli = typer.Typer(
+    name=PROGRAM,
+    help="Tool calls you can account for.",
+    epilog="Exit codes: 0 done, 1 failed, 2 usage or invalid input, 5 suspended, 130 interrupted.",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+)
+cli.add_typer(tool_group, name="tool")
+register_doctor(cli)
+register_about(cli)
+
+
+@cli.callback()
+def _start(  # pyright: ignore[reportUnusedFunction] - typer calls it
+    ctx: typer.Context,
+    app: AppOption = None,
+    output: FormatOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    ctx.ensure_object(Session).add(app=app, output=output, quiet=quiet, verbose=verbose)
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+def build() -> Any:
+    """The command as typer makes it of `cli`.
+
+    `ferrule completion` prints a shell's script. Typer's own two options, one of
+    which edits the files of the shell, are left out.
+
+    Since 0.1.
+    """
+    made: Any = get_command(cli)
+    made.params = [option for option in made.params if option.name not in ("install_completion", "show_completion")]
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line.
+
+    Args:
+        argv: The arguments; default those of the process.
+
+    Returns:
+        The exit code: 0 done, 1 failed, 2 usage or invalid input, 5 suspended, 130 interrupted.
+
+    Since 0.1.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    session = Session()
+    try:
+        code = build().main(args=words, prog_name=PROGRAM, standalone_mode=False, obj=session)
+    except Exception as error:  # the outermost frame: whatever it is, the caller gets a problem and an exit code
+        verbose = session.verbose or "--verbose" in words or "-v" in words
+        return report(error, format=session.format or asked_format(words), verbose=verbose)
+    return code if isinstance(code, int) else ExitCode.DONE

@@ -1,0 +1,199 @@
+"""What every command shares: the global options, the app, the streams, and how a command is registered.
+
+The global options may stand before the command or behind its own options;
+`command` adds them to each one, so that every help page lists them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeVar
+
+import typer
+
+from ferrule.app import App, load_app
+from ferrule.cli.failure import ExitCode, Interrupted
+from ferrule.cli.output import Format, Output, data_stream, printable
+from ferrule.strict_json import text_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_PANEL: Final = "Global options"
+AppOption = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="TARGET",
+        rich_help_panel=_PANEL,
+        help="The app: a module, module:name, a .py file or a ferrule.toml; default the nearest ferrule.toml upward.",
+    ),
+]
+FormatOption = Annotated[
+    Format | None,
+    typer.Option(
+        "--output",
+        "-o",
+        rich_help_panel=_PANEL,
+        help="How data is written; default table on a terminal, json elsewhere.",
+    ),
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", rich_help_panel=_PANEL, help="Write no notes to standard error.")
+]
+VerboseOption = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", "-v", rich_help_panel=_PANEL, help="Show log lines, progress and tracebacks on standard error."
+    ),
+]
+
+
+@dataclass
+class Session:
+    """One command line: its global options and where its output goes.
+
+    Args:
+        target: The app as `--app` names it.
+        format: The format as asked for.
+        quiet: Whether notes are left out.
+        verbose: Whether log lines, progress and tracebacks are shown.
+        out: Writes data; there while a command runs.
+
+    Since 0.1.
+    """
+
+    target: str | None = None
+    format: Format | None = None
+    quiet: bool = False
+    verbose: bool = False
+    out: Output = field(init=False, repr=False)
+
+    def add(self, *, app: str | None, output: Format | None, quiet: bool, verbose: bool) -> None:
+        """Take global options; what stands behind the command wins over what stands before.
+
+        Args:
+            app: As `target`.
+            output: As `format`.
+            quiet: As `quiet`.
+            verbose: As `verbose`.
+        """
+        self.target = app if app is not None else self.target
+        self.format = output or self.format
+        self.quiet |= quiet
+        self.verbose |= verbose
+
+    def load(self) -> App:
+        """The app that the command is about.
+
+        Raises:
+            ConfigurationError: There is none, or it cannot be loaded.
+        """
+        return load_app(Path.cwd(), target=self.target)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run asynchronous work to its end.
+
+        Args:
+            work: A coroutine.
+        """
+        return asyncio.run(work)
+
+    def say(self, text: str) -> None:
+        """Write a line to standard error that must not be missed.
+
+        Args:
+            text: The line.
+        """
+        sys.stderr.write(printable(text) + "\n")
+        sys.stderr.flush()
+
+    def note(self, text: str) -> None:
+        """Write a line to standard error unless notes are unwanted.
+
+        Args:
+            text: The line.
+        """
+        if not self.quiet:
+            self.say(text)
+
+    def progress(self, value: Any) -> None:
+        """Show what a tool reports while it runs, where somebody looks.
+
+        Args:
+            value: Anything plain.
+        """
+        if self.verbose or sys.stderr.isatty():
+            self.note(value if isinstance(value, str) else text_of(value))
+
+
+Body = Callable[Concatenate[Session, P], ExitCode]
+
+
+def command(group: typer.Typer, name: str) -> Callable[[Body[P]], Body[P]]:
+    """Register a command: a function of the session and its own options that returns the exit code.
+
+    Args:
+        group: Where it belongs.
+        name: The word on the command line. The docstring is its help.
+
+    Returns:
+        A decorator that leaves the function as it is.
+
+    Since 0.1.
+    """
+
+    def register(body: Body[P]) -> Body[P]:
+        def run(ctx: typer.Context, **given: Any) -> None:
+            shared = {key: given.pop(key) for key in _SHARED}
+            raise typer.Exit(_run(ctx, shared, body, given))
+
+        _give_signature(run, list(inspect.signature(body, eval_str=True).parameters.values())[1:])
+        run.__doc__ = body.__doc__
+        group.command(name)(run)
+        return body
+
+    return register
+
+
+def _run(ctx: typer.Context, shared: dict[str, Any], body: Callable[..., ExitCode], given: dict[str, Any]) -> ExitCode:
+    session: Session = ctx.ensure_object(Session)
+    session.add(**shared)
+    if session.verbose:
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    with data_stream() as stream:
+        session.out = Output(stream, session.format)
+        try:
+            return body(session, **given)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted.") from None
+
+
+def _shared_options(
+    ctx: typer.Context,
+    *,
+    app: AppOption = None,
+    output: FormatOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Only its signature is used: the options that every command has."""
+
+
+_SIGNATURE: Final = inspect.signature(_shared_options, eval_str=True)
+_SHARED: Final = tuple(_SIGNATURE.parameters)[1:]
+
+
+def _give_signature(function: Any, own: list[inspect.Parameter]) -> None:
+    """Give a function the parameters that typer reads: context, the command's own, the global ones."""
+    context, *shared = _SIGNATURE.parameters.values()
+    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+    signature = inspect.Signature([context, *own, *shared])
+    function.__signature__ = signature
+    function.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}

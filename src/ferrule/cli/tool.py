@@ -1,0 +1,190 @@
+"""`ferrule tool`: list, show and call tools."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from ferrule.cli.arguments import read_arguments
+from ferrule.cli.definition import Provider, declaration, find_tool, parameter_rows, provider_definition, summary
+from ferrule.cli.envelope import envelope, lines
+from ferrule.cli.failure import ExitCode, Interrupted, exit_code_of
+from ferrule.cli.output import Format, json_text, printable, table
+from ferrule.cli.parts import make_folder, save_parts
+from ferrule.cli.session import Session, command
+from ferrule.errors import UsageError
+from ferrule.result import ToolResult
+from ferrule.strict_json import plain
+from ferrule.tool.arguments import InvalidArguments, read
+from ferrule.tool.context import Context
+from ferrule.tool.tool import Tool
+
+Arguments = Mapping[str, Any] | str | bytes
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name, as `ferrule tool ls` lists it.")]
+
+group = typer.Typer(help="List, show and call tools.")
+
+
+@command(group, "ls")
+def list_tools(session: Session) -> ExitCode:
+    """List the tools of the app."""
+    tools = session.load().tools
+    rows = [summary(name, tools[name]) for name in tools.names]
+    if session.out.format is Format.TABLE:
+        rows = [{**row, "description": row["description"].partition("\n")[0]} for row in rows]
+    session.out.items(plain(rows), ("name", "effect", "approval", "description"), empty="The app has no tools.")
+    return ExitCode.DONE
+
+
+# -- show -------------------------------------------------------------------------------------------------------
+
+
+@command(group, "show")
+def show_tool(
+    session: Session,
+    name: NameArgument,
+    provider: Annotated[
+        Provider | None, typer.Option("--provider", "-p", help="Show the definition as this provider would receive it.")
+    ] = None,
+) -> ExitCode:
+    """Show what a tool declares: its parameters, its effect class and its limits."""
+    name, tool = find_tool(session.load(), name)
+    if provider is None:
+        told = plain(declaration(name, tool), big_ints="number")
+        session.out.item(told, _declaration_view(told))
+        return ExitCode.DONE
+    definition, notes = provider_definition(name, tool, provider)
+    definition = plain(definition, big_ints="number")
+    session.out.item(definition, [Text(printable(json_text(definition, indent=2)))])
+    for note in notes:
+        session.note(note)
+    return ExitCode.DONE
+
+
+def _declaration_view(told: dict[str, Any]) -> list[RenderableType]:
+    described = ("description", "parameters", "output_schema")
+    facts = [{"": key.replace("_", " "), " ": value} for key, value in told.items() if key not in described]
+    parameters = parameter_rows(told["parameters"])
+    columns = ("parameter", "type", "required", "default", "description")
+    more: list[RenderableType] = (
+        [table(columns, parameters)] if parameters else [Text("It takes no parameters by name.")]
+    )
+    return [Text(printable(told["description"])), Text(""), table(("", " "), facts), Text(""), *more]
+
+
+# -- call -------------------------------------------------------------------------------------------------------
+
+
+@command(group, "call")
+def call_tool(
+    session: Session,
+    name: NameArgument,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", "-s", metavar="KEY=VALUE", help="An argument; a.b=1 sets a key inside an object. Repeatable."
+        ),
+    ] = None,
+    args_json: Annotated[
+        str | None,
+        typer.Option(
+            "--args-json", metavar="JSON", help="All arguments as a JSON object, @FILE, or - for standard input."
+        ),
+    ] = None,
+    preview: Annotated[bool, typer.Option("--preview", help="Show what the call would do, and do not call.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve the call of a tool that needs approval.")] = False,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="DIR", help="Keep images, files and audio in this folder.")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Show parts with their data, and output that was cut whole.")
+    ] = False,
+) -> ExitCode:
+    """Call a tool and show its result. Nothing is stored, and no failure is retried.
+
+    The exit code is 0 when the tool is done, 1 when it failed, 2 when the arguments do not fit, 5 when it waits for an answer.
+    """
+    name, tool = find_tool(session.load(), name)
+    arguments = read_arguments(tool.parameters.schema, pairs or (), args_json)
+    if save is not None:
+        make_folder(save)
+    context = Context[Any](on_progress=session.progress)
+    made = _preview(name, tool, arguments, context) if preview else _call(session, name, tool, arguments, context, yes)
+    result = _run(session, name, tool, made, harmless=preview)
+    return _show(session, result, save, full)
+
+
+def _run(session: Session, name: str, tool: Tool, work: Any, *, harmless: bool) -> ToolResult:
+    try:
+        return session.run(work)
+    except KeyboardInterrupt:
+        left = "" if harmless or tool.effect == "read" else "; its effect may have happened"
+        raise Interrupted(f"interrupted while tool {name!r} ran{left}.") from None
+
+
+async def _preview(name: str, tool: Tool, arguments: Arguments, context: Context[Any]) -> ToolResult:
+    shown = await tool.call_preview(arguments, context)
+    if shown is None:
+        raise UsageError(f"tool {name!r} has no preview. Declare one with preview= on @tool.")
+    return shown
+
+
+async def _call(
+    session: Session, name: str, tool: Tool, arguments: Arguments, context: Context[Any], yes: bool
+) -> ToolResult:
+    try:
+        needed = not yes and await _needs_approval(tool, arguments)
+    except Exception as error:  # the tool's own rule failed: as with the tool itself, that is a failed result
+        return ToolResult.failed(error)
+    if needed and not await _approved(session, name, tool, arguments, context):
+        return ToolResult.failed(f"The call of {name!r} was declined.", code="denied")
+    return await tool.call(arguments, context)
+
+
+async def _needs_approval(tool: Tool, arguments: Arguments) -> bool:
+    if not callable(tool.approval):
+        return tool.approval
+    try:
+        values, _ = read(tool.parameters, arguments, omit_blank=tool.omit_blank)
+    except InvalidArguments:
+        return False  # the call itself says so, and never starts
+    needed = tool.approval(values)
+    return bool(await needed if inspect.isawaitable(needed) else needed)
+
+
+async def _approved(session: Session, name: str, tool: Tool, arguments: Arguments, context: Context[Any]) -> bool:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            f"tool {name!r} needs approval, and there is no terminal to ask on. Approve the call with --yes"
+            f"{', or look first with --preview' if tool.preview is not None else ''}."
+        )
+    shown = await tool.call_preview(arguments, context)
+    session.say(shown.output if shown is not None else json_text(plain(arguments), indent=2))
+    sys.stderr.write(f"Call {name!r} like this? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _show(session: Session, result: ToolResult, save: Path | None, full: bool) -> ExitCode:
+    saved: list[Path | None] = []
+    trouble: OSError | None = None
+    try:
+        saved = save_parts(result.parts or (), save) if save is not None else []
+    except OSError as error:  # a full disk must not cost the result
+        trouble = error
+    session.out.item(envelope(result, full=full, saved=saved), lines(result, full=full, saved=saved))
+    if result.pending is not None:
+        request = result.pending
+        session.say(f"suspended: request {request.id} ({request.kind}): {request.prompt}")
+        if request.url:
+            session.say(request.url)
+    if trouble is not None:
+        raise trouble
+    return exit_code_of(result)

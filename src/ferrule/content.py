@@ -1,0 +1,456 @@
+"""Parts: pieces of content for eyes and ears. Bytes or a URL, never a path.
+
+A path does not survive a stored transcript or the way to another machine, so
+the constructors read at once and keep base64. `mimeType` is spelled as on the
+wire. A part's data never appears in a repr, a log or an error.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import mimetypes
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, cast
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from ferrule.errors import ContentPartError
+from ferrule.strict_json import Codec, clean, register
+
+PartType = Literal["text", "image", "file", "audio"]
+MEDIA_KINDS = ("image", "file", "audio")
+
+
+class BinaryReadable(Protocol):
+    """A binary file object: `read()` gives bytes.
+
+    Since 0.1.
+    """
+
+    def read(self, *args: Any) -> bytes:
+        """Give the bytes that are left."""
+        ...
+
+
+PartSource = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryReadable
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One piece of content.
+
+    Args:
+        type: `text`, `image`, `file` or `audio`.
+        text: The text of a text part.
+        mimeType: Media type of any other part.
+        data: Its bytes as standard padded base64; either this or `url`.
+        url: Where it is, http(s); either this or `data`.
+        name: A file name for people.
+        note: What was contradictory about its media type; not compared, not sent.
+
+    Raises:
+        ContentPartError: Unknown type, or not exactly one of data and url.
+
+    Since 0.1.
+    """
+
+    type: str
+    text: str | None = None
+    mimeType: str | None = None
+    data: str | None = field(default=None, repr=False)
+    url: str | None = None
+    name: str | None = None
+    note: str | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check that the fields make one part."""
+        if self.type == "text":
+            if not isinstance(self.text, str):
+                raise ContentPartError("a text part needs text, a str.")
+            object.__setattr__(self, "text", clean(self.text))
+            return
+        if self.type not in MEDIA_KINDS:
+            raise ContentPartError(f"unknown part type {self.type!r}. Use text, image, file or audio.")
+        if not self.mimeType or not isinstance(self.mimeType, str):
+            raise ContentPartError(f"{_a(self.type)} part needs a mimeType, for example mimeType='image/png'.")
+        if (self.data is None) == (self.url is None):
+            found = "neither data nor url" if self.data is None else "both data and url"
+            raise ContentPartError(f"{_a(self.type)} part has {found}. Give exactly one of them.")
+
+
+_KEYS = ("type", "text", "mimeType", "data", "url", "name")
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"
+
+
+# -- construction -----------------------------------------------------------------------------------------------
+
+
+def text(value: str) -> Part:
+    """A text part.
+
+    Args:
+        value: The text.
+
+    Since 0.1.
+    """
+    return Part("text", text=value)
+
+
+def image(
+    source: PartSource, *, mime_type: str | None = None, name: str | None = None, max_part_bytes: int | None = None
+) -> Part:
+    """An image part.
+
+    Args:
+        source: A path, bytes, a binary file object (read whole, not closed), a `data:` URL or an http(s) URL. All but
+            an http URL is read at once.
+        mime_type: The media type, where the bytes do not tell; bytes that do tell win.
+        name: A file name for people; default the base name of the path or URL.
+        max_part_bytes: Most bytes to take; default no limit.
+
+    Raises:
+        ContentPartError: The source cannot be read, is too large, or is recognisably no image.
+
+    Since 0.1.
+    """
+    return _build("image", source, mime_type, name, max_part_bytes)
+
+
+def file(
+    source: PartSource, *, mime_type: str | None = None, name: str | None = None, max_part_bytes: int | None = None
+) -> Part:
+    """A file part: a document or any other bytes.
+
+    Args:
+        source: As for `image`.
+        mime_type: As for `image`; default `application/octet-stream` where nothing tells.
+        name: A file name for people; default the base name of the path or URL.
+        max_part_bytes: Most bytes to take; default no limit.
+
+    Raises:
+        ContentPartError: The source cannot be read or is too large.
+
+    Since 0.1.
+    """
+    return _build("file", source, mime_type, name, max_part_bytes)
+
+
+def audio(
+    source: PartSource, *, mime_type: str | None = None, name: str | None = None, max_part_bytes: int | None = None
+) -> Part:
+    """An audio part.
+
+    Args:
+        source: As for `image`.
+        mime_type: As for `image`.
+        name: A file name for people; default the base name of the path or URL.
+        max_part_bytes: Most bytes to take; default no limit.
+
+    Raises:
+        ContentPartError: The source cannot be read, is too large, or is recognisably no audio.
+
+    Since 0.1.
+    """
+    return _build("audio", source, mime_type, name, max_part_bytes)
+
+
+def _build(kind: str, source: Any, mime_type: str | None, name: str | None, limit: int | None) -> Part:
+    if isinstance(source, os.PathLike):
+        source = os.fspath(cast("os.PathLike[str]", source))
+    if isinstance(source, str):
+        scheme = source[:8].lower()
+        if scheme.startswith(("http://", "https://")):
+            return _from_url(kind, source, mime_type, name)
+        if scheme.startswith("data:"):
+            raw, declared = _read_data_url(source)
+            return _from_bytes(kind, raw, mime_type or declared, name, None, limit)
+        return _from_bytes(kind, _read_path(source, limit), mime_type, name, source, limit)
+    if isinstance(source, bytes | bytearray | memoryview):
+        return _from_bytes(kind, bytes(source), mime_type, name, None, limit)
+    if callable(getattr(source, "read", None)):
+        raw, handle = _read_file(source)
+        return _from_bytes(kind, raw, mime_type, name, handle, limit)
+    raise ContentPartError(
+        f"{_a(kind)} part cannot be read from {type(source).__name__}. Give a path, bytes, a binary file or a URL."
+    )
+
+
+def _from_url(kind: str, url: str, mime_type: str | None, name: str | None) -> Part:
+    base = os.path.basename(urlsplit(url).path)
+    mime = mime_type or _mime_of_name(base)
+    if mime is None:
+        if kind != "file":
+            raise ContentPartError(f"the URL of the {kind} part does not tell its type. Give mime_type=.")
+        mime = "application/octet-stream"
+    return Part(kind, mimeType=mime, url=url, name=name or base or None)
+
+
+def _from_bytes(kind: str, raw: bytes, mime: str | None, name: str | None, path: str | None, limit: int | None) -> Part:
+    _check_size(kind, len(raw), limit)
+    base = os.path.basename(path) if path else None
+    seen, declared = sniff(raw), mime or (_mime_of_name(base) if base else None)
+    found = _settle(kind, seen, declared)
+    note = None
+    if seen and declared and declared != found:
+        note = f"declared {declared}, bytes are {found}"
+    return Part(kind, mimeType=found, data=base64.b64encode(raw).decode("ascii"), name=name or base or None, note=note)
+
+
+def _settle(kind: str, seen: str | None, declared: str | None) -> str:
+    """The media type of bytes that look like `seen` and were declared as `declared`."""
+    if kind == "file":
+        specific = declared and seen in ("text/plain", "application/zip", "application/json", "text/html", None)
+        return declared if declared and specific else seen or "application/octet-stream"
+    if seen and not _fits(kind, seen):
+        raise ContentPartError(f"the bytes are {seen}, so they make no {kind} part. Use file() for them.")
+    if declared and not _fits(kind, declared):
+        raise ContentPartError(f"{declared} is no {kind} type. Use file(), or correct mime_type.")
+    if seen and kind == "audio" and not seen.startswith("audio/"):
+        return declared if declared and declared.startswith("audio/") else "audio/" + seen.partition("/")[2]
+    if seen or declared:
+        return seen or declared or ""
+    raise ContentPartError(f"the type of the {kind} part cannot be told from its bytes. Give mime_type=.")
+
+
+def _fits(kind: str, mime: str) -> bool:
+    # Containers like WebM and MP4 look like video whatever they hold.
+    return mime.startswith(kind + "/") or (kind == "audio" and mime in ("video/mp4", "video/webm", "video/ogg"))
+
+
+def _check_size(kind: str, size: int, limit: int | None) -> None:
+    if limit is not None and size > limit:
+        raise ContentPartError(f"the {kind} part has {size} bytes, over the limit of {limit}. Shrink it or raise the limit.")
+
+
+def _read_path(path: str, limit: int | None) -> bytes:
+    if not path:
+        raise ContentPartError("the path of the part is empty. Give a path, bytes or a URL.")
+    try:
+        with open(path, "rb") as handle:
+            return handle.read() if limit is None else handle.read(limit + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+        raise ContentPartError(f"cannot read the part from {path[:200]!r}: {reason}. Check the path.") from error
+
+
+def _read_file(handle: Any) -> tuple[bytes, str | None]:
+    try:
+        raw = handle.read()
+    except (OSError, ValueError) as error:
+        raise ContentPartError(f"cannot read the part from the file object: {type(error).__name__}.") from error
+    if not isinstance(raw, bytes | bytearray | memoryview):
+        raise ContentPartError(f"the file object gives {type(raw).__name__}, not bytes. Open it in binary mode, 'rb'.")
+    name = getattr(handle, "name", None)
+    return bytes(raw), name if isinstance(name, str) else None
+
+
+def _read_data_url(url: str) -> tuple[bytes, str | None]:
+    head, comma, body = url[5:].partition(",")
+    if not comma:
+        raise ContentPartError("the data: URL has no comma. Its form is data:TYPE;base64,DATA.")
+    mime = head.split(";")[0].strip().lower() or None
+    if head.rpartition(";")[2].strip().lower() == "base64":
+        return _decode(unquote_to_bytes(body)), mime
+    return unquote_to_bytes(body), mime or "text/plain"
+
+
+def _decode(data: str | bytes) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise ContentPartError("the data of the part is no standard padded base64. Use base64.b64encode.") from None
+
+
+# -- media types ------------------------------------------------------------------------------------------------
+
+_TABLE = mimetypes.MimeTypes(filenames=())  # the built-in table only: the same answer on every machine
+for _extension, _mime in ((".webp", "image/webp"), (".avif", "image/avif"), (".md", "text/markdown"), (".m4a", "audio/mp4"),
+                          (".ogg", "audio/ogg"), (".opus", "audio/ogg"), (".flac", "audio/flac"), (".wav", "audio/wav"),
+                          (".yaml", "application/yaml"), (".parquet", "application/vnd.apache.parquet")):  # fmt: skip
+    _TABLE.add_type(_mime, _extension)
+
+
+def _mime_of_name(name: str) -> str | None:
+    return _TABLE.guess_type("x" + os.path.splitext(name)[1])[0] if "." in name else None
+
+
+_ALIASES = {"audio/x-wav": "audio/wav", "audio/x-flac": "audio/flac", "audio/m4a": "audio/mp4"}
+_MARKUP = (("image/svg+xml", b"<svg"), ("text/html", b"<!doctype html"), ("text/html", b"<html"))
+
+
+def sniff(raw: bytes) -> str | None:
+    """Media type of bytes that tell it, else None.
+
+    Args:
+        raw: The bytes; the first few thousand decide.
+
+    Since 0.1.
+    """
+    import filetype  # loads a table of matchers: only those who build parts pay for it
+
+    head = raw[:4096]
+    kind = cast("str | None", filetype.guess_mime(head)) if head else None
+    if kind:
+        return _ALIASES.get(kind, kind)
+    return _sniff_text(head, len(raw)) if head else None
+
+
+def _sniff_text(head: bytes, size: int) -> str | None:
+    try:
+        shown = head.decode()
+    except UnicodeDecodeError as error:
+        if size <= len(head) or error.start < len(head) - 3:  # else a character cut at the end of the head
+            return None
+        shown = head[: error.start].decode()
+    if any(ord(c) < 32 and c not in "\t\n\r\f" for c in shown):
+        return None
+    start = shown.lstrip("\ufeff \t\r\n").lower()
+    for mime, mark in _MARKUP:
+        if start.startswith(mark.decode()) or (start.startswith(("<?xml", "<!--")) and mark.decode() in start):
+            return mime
+    return "application/json" if start[:1] in ("{", "[") and start.rstrip()[-1:] in ("}", "]") else "text/plain"
+
+
+# -- dict form and description ----------------------------------------------------------------------------------
+
+
+def part(**given: Any) -> Part:
+    """A checked part from its fields.
+
+    Args:
+        given: The fields of `Part`: type, text, mimeType, data, url, name.
+
+    Raises:
+        ContentPartError: A field that parts do not have, or fields that make no part; data that is no base64.
+
+    Since 0.1.
+    """
+    extra = sorted(set(given) - set(_KEYS))
+    if extra:
+        raise ContentPartError(f"a part has no field {extra[0]!r}. Its fields are {', '.join(_KEYS)}.")
+    wrong = next((k for k in _KEYS if given.get(k) is not None and not isinstance(given[k], str)), None)
+    if wrong:
+        raise ContentPartError(f"the field {wrong!r} of a part must be str, not {type(given[wrong]).__name__}.")
+    made = Part(given.pop("type", ""), **given)
+    if made.data is not None:
+        _decode(made.data)
+    return made
+
+
+def to_dict(value: Part | Mapping[str, Any]) -> dict[str, Any]:
+    """The canonical dict of a part: only the fields it has.
+
+    Args:
+        value: A part, or a dict that describes one.
+
+    Raises:
+        ContentPartError: The dict describes no part.
+
+    Since 0.1.
+    """
+    made = value if isinstance(value, Part) else part(**value)
+    keys = ("type", "text") if made.type == "text" else ("type", "mimeType", "data", "url", "name")
+    return {k: v for k in keys if (v := getattr(made, k)) is not None}
+
+
+def from_dict(value: Mapping[str, Any]) -> Part:
+    """The part that a canonical dict describes.
+
+    Args:
+        value: A dict as `to_dict` makes it.
+
+    Raises:
+        ContentPartError: It describes no part.
+
+    Since 0.1.
+    """
+    return part(**value)
+
+
+def is_part_dict(value: object) -> bool:
+    """Whether a value is a dict that describes a part.
+
+    Args:
+        value: Anything.
+
+    Since 0.1.
+    """
+    if not isinstance(value, Mapping):
+        return False
+    try:
+        part(**cast("Mapping[str, Any]", value))
+    except (ContentPartError, TypeError):
+        return False
+    return True
+
+
+def normalize_parts(values: Iterable[Part | Mapping[str, Any] | str]) -> list[dict[str, Any]]:
+    """Canonical dicts of parts, dicts and plain text, in order.
+
+    Args:
+        values: Parts, part dicts or str.
+
+    Raises:
+        ContentPartError: Naming the first that is no part, by its place from 0.
+
+    Since 0.1.
+    """
+    found: list[dict[str, Any]] = []
+    for i, value in enumerate(values):
+        if not isinstance(value, Part | Mapping | str):
+            raise ContentPartError(f"part {i} is {type(value).__name__}, not a part. Use image(), file(), audio() or text().")
+        try:
+            found.append(to_dict(text(value) if isinstance(value, str) else value))
+        except (ContentPartError, TypeError) as error:
+            raise ContentPartError(f"part {i}: {error}") from None
+    return found
+
+
+def decoded_len(data: str | None) -> int:
+    """Number of bytes that padded base64 text holds.
+
+    Args:
+        data: The text; None counts as empty.
+
+    Since 0.1.
+    """
+    return len(data) // 4 * 3 - data[-2:].count("=") if data else 0
+
+
+def describe_part(value: Part | Mapping[str, Any]) -> str:
+    """One line about a part: `image (image/png, 82 bytes)`; never its data.
+
+    Args:
+        value: A part or part dict.
+
+    Since 0.1.
+    """
+    get = _getter(value)
+    if get("type") == "text":
+        return f"text ({len(get('text') or '')} characters)"
+    size = f"{decoded_len(get('data'))} bytes" if get("data") is not None else "by URL"
+    return f"{get('type')} ({get('mimeType')}, {size})"
+
+
+def placeholder_text(value: Part | Mapping[str, Any]) -> str:
+    """What stands for a part that a provider cannot carry: `[unsupported image part (image/png, 82 bytes)]`.
+
+    Args:
+        value: A part or part dict.
+
+    Since 0.1.
+    """
+    kind, _, rest = describe_part(value).partition(" ")
+    return f"[unsupported {kind} part {rest}]"
+
+
+def _getter(value: Part | Mapping[str, Any]) -> Any:
+    return value.get if isinstance(value, Mapping) else lambda key: getattr(value, key)  # pyright: ignore
+
+
+register(Part, Codec("$part", to_dict, to_dict, from_dict))

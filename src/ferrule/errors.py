@@ -1,0 +1,119 @@
+"""Every exception of ferrule, on one page.
+
+A failing *tool* never raises: its failure is a `ToolResult`. What raises is
+misuse of the API, and each class below names who has something to mend.
+
+    FerruleError
+    ├── UsageError              the calling code passed what cannot be taken
+    │   ├── ContentPartError        … as a content part           (a ValueError)
+    │   ├── UnsupportedPartError    … as a part for this provider (a ValueError)
+    │   ├── RequestError            … as a request or an answer   (a ValueError)
+    │   └── UnknownToolError        … as the name of a tool       (a KeyError)
+    ├── ToolDefinitionError     a tool is declared wrongly
+    │   └── ToolNameError           … two tools would answer to one name
+    ├── ConfigurationError      ferrule.toml or an app says what cannot be
+    └── JSONSyntaxError         text is not strict JSON           (a ValueError)
+"""
+
+from __future__ import annotations
+
+
+class FerruleError(Exception):
+    """Base of everything ferrule raises.
+
+    Since 0.1.
+    """
+
+
+class UsageError(FerruleError):
+    """The calling code passed something the API cannot take.
+
+    Since 0.1.
+    """
+
+
+class ContentPartError(UsageError, ValueError):
+    """A content part cannot be built from what was given.
+
+    Since 0.1.
+    """
+
+
+class UnsupportedPartError(UsageError, ValueError):
+    """A provider has no shape for a part that the caller attached.
+
+    Args:
+        part_type: Kind of the part: `image`, `file`, `audio`.
+        mime_type: Its media type, if known.
+        style: Name of the provider's message style.
+
+    Since 0.1.
+    """
+
+    def __init__(self, part_type: str, mime_type: str | None, style: str) -> None:
+        """Name the part and the style that cannot carry it."""
+        kind = f"{part_type} part ({mime_type})" if mime_type else f"{part_type} part"
+        super().__init__(f"{style} has no shape for the {kind}. Convert it to a supported type or send its text instead.")
+        self.part_type = part_type
+        self.mime_type = mime_type
+        self.style = style
+
+
+class RequestError(UsageError, ValueError):
+    """A request or an answer is malformed.
+
+    Since 0.1.
+    """
+
+
+class UnknownToolError(UsageError, KeyError):
+    """No tool of a toolset has the name that code asked for.
+
+    A *model* that asks for an unknown tool gets a failed result instead.
+
+    Since 0.1.
+    """
+
+    def __str__(self) -> str:
+        """Give the message itself; KeyError would quote it."""
+        return str(self.args[0])
+
+
+class ToolDefinitionError(FerruleError):
+    """A tool is declared in a way that cannot work; raised when it is defined.
+
+    Since 0.1.
+    """
+
+
+class ToolNameError(ToolDefinitionError):
+    """Two tools of one set would answer to one name.
+
+    Since 0.1.
+    """
+
+
+class ConfigurationError(FerruleError):
+    """`ferrule.toml` or an app names something that is not there.
+
+    Since 0.1.
+    """
+
+
+class JSONSyntaxError(FerruleError, ValueError):
+    """Text is not strict JSON.
+
+    Args:
+        reason: What is wrong, without the text itself.
+        line: Line of the fault, from 1.
+        column: Column of the fault, from 1.
+
+    Since 0.1.
+    """
+
+    def __init__(self, reason: str, line: int = 1, column: int = 1) -> None:
+        """Keep the position beside the text."""
+        super().__init__(f"{reason} at line {line} column {column}")
+        self.reason = reason
+        self.line = line
+        self.column = column

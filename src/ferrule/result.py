@@ -1,0 +1,541 @@
+"""ToolResult: what every call ends with. Done, failed or suspended; data, never an exception.
+
+A result has three views: `value` for code, `output` for the model, `parts` for
+eyes and ears. Success is the state; `None`, `0`, `""` and `[]` are values.
+"""
+
+from __future__ import annotations
+
+import reprlib
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, cast
+
+from ferrule.content import Part, describe_part, file, normalize_parts
+from ferrule.errors import RequestError, UsageError
+from ferrule.redact import scrub
+from ferrule.strict_json import Codec, clean, register, text_of
+from ferrule.suspension import Request
+
+Status = Literal["done", "failed", "suspended"]
+FailureCode = Literal[
+    "invalid_arguments", "unknown_tool", "exception", "timeout", "cancelled", "denied", "expired", "unavailable",
+    "rate_limited", "too_large", "outcome_unknown", "budget", "not_executed", "refused",
+]  # fmt: skip
+
+FAILURE_CODES: Final[frozenset[str]] = frozenset(FailureCode.__args__)  # pyright: ignore
+RETRYABLE: Final[frozenset[str]] = frozenset({"timeout", "unavailable", "rate_limited"})
+MAX_MESSAGE = 2_000
+MAX_LEAVES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a call failed, for logs, retries and Studio; the model reads `output`.
+
+    Args:
+        code: One of the closed set of failure codes.
+        type: Name of the exception's class, if there was one.
+        retryable: Whether trying again can help; default by code: timeout, unavailable and rate_limited.
+        retry_after: Seconds to wait before that.
+        details: More for people; no secrets, no payload.
+
+    Raises:
+        UsageError: The code is not in the set.
+
+    Since 0.1.
+    """
+
+    code: str
+    type: str | None = None
+    retryable: bool | None = None
+    retry_after: float | None = None
+    details: Any = None
+
+    def __post_init__(self) -> None:
+        """Check the code and settle `retryable`."""
+        if self.code not in FAILURE_CODES:
+            raise UsageError(f"unknown failure code {self.code!r}. Use one of {', '.join(sorted(FAILURE_CODES))}.")
+        if self.retryable is None:
+            object.__setattr__(self, "retryable", self.code in RETRYABLE)
+
+
+class _Unset:
+    """Stands for 'the same as output' in a constructor."""
+
+    def __repr__(self) -> str:
+        return "<output>"
+
+
+_UNSET = _Unset()
+_REFUSED = Failure("refused")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ToolResult:
+    """How a call ended.
+
+    Made with this constructor, a result has `value` equal to `output`, or None
+    when it is an error. `ToolResult.ok`, `ToolResult.failed` and `pending` say
+    more in fewer words.
+
+    Args:
+        output: What the model reads.
+        is_error: Whether the call did not succeed: it failed, or it is suspended.
+        metadata: For code and people, never sent to the model; the key `pending` is reserved for a `Request`.
+        parts: Non-text output as part dicts; None for a plain result.
+        value: What code reads, any Python object; None is a value.
+        failure: Code and details when it failed.
+
+    Raises:
+        UsageError: An `output` that is no str, or a field of another wrong type.
+
+    Since 0.1.
+    """
+
+    output: str
+    is_error: bool
+    metadata: dict[str, Any] | None = None
+    parts: list[dict[str, Any]] | None = None
+    value: Any = _UNSET
+    failure: Failure | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields and fill `value` and `failure`."""
+        if not isinstance(self.output, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"output must be str, not {type(self.output).__name__}. Use ToolResult.ok(value) for values.")
+        if not isinstance(self.is_error, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"is_error must be True or False, not {type(self.is_error).__name__}.")
+        if self.metadata is not None and not isinstance(self.metadata, dict):  # pyright: ignore
+            raise UsageError(f"metadata must be a dict or None, not {type(self.metadata).__name__}.")
+        if not self.output.isascii():
+            object.__setattr__(self, "output", clean(self.output))
+        if self.value is _UNSET:
+            object.__setattr__(self, "value", None if self.is_error else self.output)
+        if self.is_error and self.failure is None and not (self.metadata and self.metadata.get("pending")):
+            object.__setattr__(self, "failure", _REFUSED)
+
+    @property
+    def status(self) -> Status:
+        """`done`, `failed` or `suspended`."""
+        if self.pending is not None:
+            return "suspended"
+        return "failed" if self.is_error else "done"
+
+    @property
+    def success(self) -> bool:
+        """Whether the call is done; the only test of success."""
+        return self.status == "done"
+
+    @property
+    def error(self) -> str | None:
+        """The error text of a failed result, else None."""
+        return self.output if self.status == "failed" else None
+
+    @property
+    def pending(self) -> Request | None:
+        """The request of a suspended result, else None."""
+        return pending_of(self)
+
+    @classmethod
+    def ok(
+        cls,
+        value: Any = None,
+        *,
+        output: str | None = None,
+        parts: Iterable[Part | Mapping[str, Any]] | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> ToolResult:
+        """A result that succeeded.
+
+        Args:
+            value: What code reads; None is a value.
+            output: What the model reads; default the value: a str as it is, None as "", all else as compact JSON.
+            parts: Parts or part dicts.
+            metadata: For code and people.
+
+        Raises:
+            ContentPartError: One of `parts` is no part.
+            UsageError: `output` is no str.
+        """
+        if output is None:
+            output = value if type(value) is str else "" if value is None else model_text(value)
+        if parts is None:
+            return ToolResult(output, False, metadata, None, value)
+        given = list(parts)
+        return ToolResult(output, False, _with_notes(metadata, given), normalize_parts(given), value)
+
+    @classmethod
+    def failed(
+        cls,
+        message: str | BaseException,
+        *,
+        code: str | None = None,
+        retryable: bool | None = None,
+        retry_after: float | None = None,
+        details: Any = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> ToolResult:
+        """A result that failed.
+
+        Args:
+            message: What went wrong, for the model and for people; an exception is described, credentials taken out.
+            code: A failure code; default `refused`, or what fits the exception.
+            retryable: Whether trying again can help; default by code.
+            retry_after: Seconds to wait before that.
+            details: More for logs and Studio.
+            metadata: For code and people.
+
+        Raises:
+            UsageError: An unknown code, or a message that is neither text nor an exception.
+        """
+        kind = None
+        if isinstance(message, BaseException):
+            fitting, kind = classify(message)
+            code, text = code or fitting, describe_exception(message)
+        elif isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            code = code or "refused"
+            text = message if message.strip() else code
+        else:
+            raise UsageError(f"the message of a failure must be text or an exception, not {type(message).__name__}.")
+        return ToolResult(text, True, metadata, None, None, Failure(code, kind, retryable, retry_after, details))
+
+    def __eq__(self, other: object) -> bool:
+        """Equal by fields, however the results were made."""
+        if not isinstance(other, ToolResult):
+            return NotImplemented
+        return (
+            self.output == other.output
+            and self.is_error == other.is_error
+            and self.metadata == other.metadata
+            and self.parts == other.parts
+            and self.failure == other.failure
+            and _same(self.value, other.value)
+        )
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] - it holds dicts
+
+    def __repr__(self) -> str:
+        """Name the state; elide long text, never show part data."""
+        shown = [self.status, f"output={_SHORT.repr(self.output)}"]
+        if not self.is_error and self.value is not self.output:
+            shown.append(f"value={_short(self.value)}")
+        if self.failure is not None:
+            shown.append(f"code={self.failure.code!r}")
+        if self.parts is not None:
+            shown.append(f"parts=[{', '.join(describe_part(p) for p in self.parts)}]")
+        if self.metadata:
+            shown.append(f"metadata keys={sorted(map(str, self.metadata))}")
+        return f"ToolResult({', '.join(shown)})"
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+
+
+def _short(value: object) -> str:
+    try:
+        return _SHORT.repr(value)
+    except Exception:  # a repr of the user's that raises must not break ours
+        return f"<{type(value).__name__}>"
+
+
+def _same(a: object, b: object) -> bool:
+    try:
+        return a is b or bool(a == b)
+    except Exception:  # arrays, for one, refuse to be compared as a whole
+        return False
+
+
+def _with_notes(metadata: dict[str, Any] | None, parts: Iterable[object]) -> dict[str, Any] | None:
+    notes = [p.note for p in parts if isinstance(p, Part) and p.note]
+    return {**(metadata or {}), "notes": notes} if notes else metadata
+
+
+# -- suspension -------------------------------------------------------------------------------------------------
+
+
+def pending(
+    kind: str,
+    prompt: str,
+    *,
+    id: str | None = None,
+    url: str | None = None,
+    data: dict[str, Any] | None = None,
+    expiresAt: str | None = None,
+    preview: Any = None,
+) -> ToolResult:
+    """A suspended result: the call waits for an answer.
+
+    Args:
+        kind: `approval`, `input`, `question`, `authorization`, or a word of your own.
+        prompt: What a person reads.
+        id: Correlation id; default a new one.
+        url: Where the person must go.
+        data: More for the answering side; `data["schema"]` may hold a JSON Schema for the answer.
+        expiresAt: RFC 3339 time after which no answer is taken.
+        preview: What would happen, for a person.
+
+    Raises:
+        RequestError: The request is malformed.
+
+    Since 0.1.
+    """
+    request = Request(id or f"req_{secrets.token_hex(8)}", kind, prompt, url, data, expiresAt, preview)
+    return suspended(request)
+
+
+def suspended(request: Request, metadata: dict[str, Any] | None = None) -> ToolResult:
+    """The suspended result that carries a request.
+
+    Args:
+        request: What the call waits for.
+        metadata: More beside it.
+
+    Since 0.1.
+    """
+    output = f"{request.prompt}\n{request.url}" if request.url else request.prompt
+    return ToolResult(output, True, {**(metadata or {}), "pending": request}, None, None)
+
+
+def auth_required(url: str, prompt: str = "Authorization is required to continue.") -> ToolResult:
+    """A suspended result that waits for a sign-in.
+
+    Args:
+        url: Where the person signs in.
+        prompt: What they read.
+
+    Since 0.1.
+    """
+    return pending("authorization", prompt, url=url)
+
+
+def pending_of(result: ToolResult) -> Request | None:
+    """The request that a result waits for, or None.
+
+    Args:
+        result: Any result; a request written as a plain dict is read.
+
+    Since 0.1.
+    """
+    if result.metadata is None:
+        return None
+    found = result.metadata.get("pending")
+    if isinstance(found, Request) or found is None:
+        return found
+    try:
+        return Request.from_dict(found)
+    except RequestError:
+        return None
+
+
+# -- from whatever a tool returns -------------------------------------------------------------------------------
+
+
+def model_text(value: Any) -> str:
+    """What the model reads of a value: a str as it is, None as "", all else as compact strict JSON.
+
+    Args:
+        value: Any object.
+
+    Since 0.1.
+    """
+    if isinstance(value, str):
+        return clean(value)
+    return "" if value is None else text_of(value)
+
+
+def as_result(value: Any) -> ToolResult:
+    """The result that a tool's return value means.
+
+    A ToolResult is checked and taken as it is; a Part, or a list with Parts,
+    becomes parts and a line of text for each; bytes a file part; an exception
+    a failure; anything else the value of a success.
+
+    Args:
+        value: What the tool returned.
+
+    Returns:
+        A result; one with a bad part or a malformed request becomes a failure that names it.
+
+    Since 0.1.
+    """
+    if type(value) is str:
+        return ToolResult(value, False)
+    if isinstance(value, ToolResult):
+        return take(value)
+    if isinstance(value, BaseException):
+        return ToolResult.failed(value)
+    if isinstance(value, bytes | bytearray):
+        value = file(value)
+    if isinstance(value, Part):
+        return _from_parts(value, [value])
+    if isinstance(value, list | tuple) and any(isinstance(v, Part) for v in cast("list[Any]", value)):
+        return _from_parts(value, cast("list[Any]", value))
+    return ToolResult.ok(value)
+
+
+def _from_parts(value: Any, items: Iterable[Any]) -> ToolResult:
+    parts = [v for v in items if isinstance(v, Part) and v.type != "text"]
+    lines = [_line(v) for v in items]
+    return ToolResult.ok(value, output="\n".join(lines), parts=parts or None)
+
+
+def _line(item: Any) -> str:
+    if isinstance(item, Part):
+        return item.text or "" if item.type == "text" else describe_part(item)
+    return model_text(item)
+
+
+def take(result: ToolResult) -> ToolResult:
+    """Check a result that a tool made by hand.
+
+    Args:
+        result: Its parts may be dicts, its request may be one too.
+
+    Returns:
+        The result, with canonical parts and a real `Request`; or a failure that names what is wrong.
+
+    Since 0.1.
+    """
+    found = result.metadata.get("pending") if result.metadata else None
+    if found is not None:
+        try:
+            request = found if isinstance(found, Request) else Request.from_dict(found)
+        except RequestError as error:
+            return ToolResult.failed(f"the tool suspended with a malformed request: {error}", code="exception")
+        if request is not found or not result.is_error or result.failure is not None:
+            more = {**cast("dict[str, Any]", result.metadata), "pending": request}
+            result = replace(result, is_error=True, metadata=more, failure=None, value=None)
+    if result.parts is None:
+        return result
+    try:
+        parts = normalize_parts(result.parts)
+    except (ValueError, TypeError) as error:
+        return ToolResult.failed(f"the tool returned a part that is none: {error}", code="exception")
+    same = all(a is b or a == b for a, b in zip(parts, result.parts, strict=True))
+    return result if same else replace(result, parts=parts, metadata=_with_notes(result.metadata, result.parts))
+
+
+# -- exceptions -------------------------------------------------------------------------------------------------
+
+
+def leaves_of(error: BaseException) -> list[BaseException]:
+    """The errors inside nested exception groups; a plain exception is its own only leaf.
+
+    Args:
+        error: Any exception.
+
+    Since 0.1.
+    """
+    found: list[BaseException] = []
+    todo: list[BaseException] = [error]
+    while todo:
+        e = todo.pop(0)
+        if isinstance(e, BaseExceptionGroup):
+            todo = [*cast("BaseExceptionGroup[BaseException]", e).exceptions, *todo]
+        else:
+            found.append(e)
+    return found
+
+
+def describe_exception(error: BaseException) -> str:
+    """Type and message of an exception, of each leaf of a group; bounded, credentials taken out.
+
+    Args:
+        error: Any exception.
+
+    Returns:
+        Text that is never empty.
+
+    Since 0.1.
+    """
+    leaves = leaves_of(error)
+    lines = [_one_line(e) for e in leaves[:MAX_LEAVES]]
+    if len(leaves) > MAX_LEAVES:
+        lines.append(f"and {len(leaves) - MAX_LEAVES} more")
+    return "; ".join(lines)
+
+
+def _one_line(error: BaseException) -> str:
+    try:
+        message = scrub(clean(str(error)[: 2 * MAX_MESSAGE])).strip()[:MAX_MESSAGE]
+    except Exception:  # an exception whose __str__ raises is still worth its name
+        message = ""
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+_CODES: tuple[tuple[type[BaseException], str], ...] = (
+    (TimeoutError, "timeout"),
+    (PermissionError, "denied"),
+    (ConnectionError, "unavailable"),
+)
+# HTTP clients have trees of their own; these names are common to httpx, requests and aiohttp. asyncio's
+# CancelledError stands here too, because a module of values should not have to load asyncio for it.
+_NAMES = {
+    "TimeoutException": "timeout", "Timeout": "timeout", "ConnectError": "unavailable", "ClientConnectorError": "unavailable",
+    "NetworkError": "unavailable", "ServerDisconnectedError": "unavailable", "CancelledError": "cancelled",
+}  # fmt: skip
+_STATUS = {401: "denied", 403: "denied", 408: "timeout", 413: "too_large", 429: "rate_limited"}
+
+
+def classify(error: BaseException) -> tuple[str, str]:
+    """Failure code and type name that fit an exception.
+
+    Args:
+        error: Any exception; a group counts as its leaves when they agree.
+
+    Returns:
+        `(code, type name)`, for example `("timeout", "ReadTimeout")`.
+
+    Since 0.1.
+    """
+    leaves = leaves_of(error)
+    codes = {_code_of(e) for e in leaves}
+    return (codes.pop() if len(codes) == 1 else "exception"), type(leaves[0]).__name__
+
+
+def _code_of(error: BaseException) -> str:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(status, int):
+        return _STATUS.get(status, "unavailable" if status >= 500 else "exception")
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code
+    return next((_NAMES[c.__name__] for c in type(error).__mro__ if c.__name__ in _NAMES), "exception")
+
+
+# -- the boundary and the journal -------------------------------------------------------------------------------
+
+
+def _boundary(result: ToolResult) -> Any:
+    """What HTTP clients get: the bare value, or an object that says why there is none."""
+    if result.success:
+        return result.value
+    if result.pending is not None:
+        return {"success": False, "error": result.pending.prompt, "pending": result.pending.to_dict()}
+    return {"success": False, "error": result.output}
+
+
+def _fields(result: ToolResult) -> dict[str, Any]:
+    found: dict[str, Any] = {"output": result.output, "is_error": result.is_error}
+    if result.metadata is not None:
+        found["metadata"] = result.metadata
+    if result.parts is not None:
+        found["parts"] = result.parts
+    if result.failure is not None:
+        f = result.failure
+        found["failure"] = [f.code, f.type, f.retryable, f.retry_after, f.details]
+    if result.value is not result.output:  # a value that is the output is stored once
+        found["value"] = result.value
+    return found
+
+
+def _from_fields(found: dict[str, Any]) -> ToolResult:
+    failure = Failure(*found["failure"]) if "failure" in found else None
+    value = found["value"] if "value" in found else found["output"]
+    return ToolResult(found["output"], found["is_error"], found.get("metadata"), found.get("parts"), value, failure)
+
+
+register(ToolResult, Codec("$result", _boundary, _fields, _from_fields))

@@ -1,0 +1,238 @@
+"""What a suspended call waits for, and what somebody decided.
+
+Both are wire values: their keys are fixed, `expiresAt` included. A secret is
+never asked for in a request: secrets go through connections.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
+
+from ferrule.content import is_part_dict
+from ferrule.errors import RequestError
+from ferrule.strict_json import Codec, clean, dumps, register, typed
+
+KINDS = ("approval", "input", "question", "authorization", "outcome")
+REASONS = ("declined", "cancelled", "expired")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a suspended call waits for.
+
+    Args:
+        id: Correlation id.
+        kind: `approval`, `input`, `question`, `authorization`, `outcome`, or a word of your own.
+        prompt: What a person reads.
+        url: Where the person must go, if anywhere.
+        data: More for the answering side; `data["schema"]` may hold a JSON Schema for the answer.
+        expiresAt: RFC 3339 time with offset after which no answer is taken.
+        preview: What would happen, for a person: a ToolResult or anything plain.
+        digest: SHA-256 of what was shown; set by the runtime.
+
+    Raises:
+        RequestError: An empty id, kind or prompt that is no text, an unreadable time, or a schema asking for a secret.
+
+    Since 0.1.
+    """
+
+    id: str
+    kind: str
+    prompt: str
+    url: str | None = None
+    data: dict[str, Any] | None = None
+    expiresAt: str | None = None
+    preview: Any = None
+    digest: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        _check_text(self, "request", required=("id", "kind", "prompt"), optional=("url", "expiresAt", "digest"))
+        _check_data(self, "request")
+        if self.expiresAt is not None:
+            parse_time(self.expiresAt)
+        if self.data and _asks_for_secret(self.data.get("schema")):
+            raise RequestError(
+                f"request {self.id!r} asks for a password in its schema. Keep secrets in a connection; ask for authorization."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire dict: id, kind, prompt and the other fields that are set."""
+        return _to_dict(self)
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Request:
+        """Read a wire dict.
+
+        Args:
+            value: A dict with the fields of a request and no other key.
+
+        Raises:
+            RequestError: A missing, unknown or malformed field.
+        """
+        return cls(**_checked(cls, "request", value))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What somebody decided about a request.
+
+    Args:
+        id: The request's id.
+        ok: Whether they agreed; nothing else ever counts as yes.
+        data: What they gave, fitting the request's schema.
+        reason: `declined`, `cancelled`, `expired` or free text.
+        arguments: Edited arguments of an approval.
+        digest: The request's digest, echoed; required for an approval.
+
+    Raises:
+        RequestError: A field of the wrong type.
+
+    Since 0.1.
+    """
+
+    id: str
+    ok: bool
+    data: dict[str, Any] | None = None
+    reason: str | None = None
+    arguments: dict[str, Any] | None = None
+    digest: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        _check_text(self, "answer", required=("id",), optional=("reason", "digest"))
+        _check_data(self, "answer")
+        if not isinstance(self.ok, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise RequestError(f"ok of the answer to {self.id!r} must be True or False, not {type(self.ok).__name__}.")
+        if self.arguments is not None and not isinstance(self.arguments, dict):  # pyright: ignore
+            raise RequestError(f"arguments of the answer to {self.id!r} must be a dict.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The wire dict: id, ok and the other fields that are set."""
+        return _to_dict(self)
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Answer:
+        """Read a wire dict.
+
+        Args:
+            value: A dict with the fields of an answer and no other key.
+
+        Raises:
+            RequestError: A missing, unknown or malformed field.
+        """
+        return cls(**_checked(cls, "answer", value))
+
+
+def parse_time(text: str) -> dt.datetime:
+    """An RFC 3339 time with its offset.
+
+    Args:
+        text: For example `2026-05-01T12:00:00Z`.
+
+    Raises:
+        RequestError: It is no such time.
+
+    Since 0.1.
+    """
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or len(text) < len("2026-05-01T12:00:00Z"):
+        raise RequestError("expiresAt must be an RFC 3339 time with offset, for example 2026-05-01T12:00:00Z.")
+    return moment
+
+
+def digest_of(request: Request) -> str:
+    """SHA-256 over kind, prompt, url, data and preview as `typed` JSON; part bytes count by their own SHA-256.
+
+    Args:
+        request: The request as it will be shown.
+
+    Returns:
+        64 hexadecimal digits.
+
+    Since 0.1.
+    """
+    shown = [request.kind, request.prompt, request.url, request.data, request.preview]
+    return hashlib.sha256(dumps(_parts_by_hash(typed(shown)))).hexdigest()
+
+
+def with_digest(request: Request) -> Request:
+    """The request with its digest set.
+
+    Args:
+        request: The request as it will be shown.
+
+    Since 0.1.
+    """
+    return replace(request, digest=digest_of(request))
+
+
+def _parts_by_hash(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_parts_by_hash(v) for v in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    fields_ = cast("dict[str, Any]", value)
+    if isinstance(fields_.get("data"), str) and is_part_dict(fields_):
+        return {**fields_, "data": hashlib.sha256(base64.b64decode(fields_["data"])).hexdigest()}
+    return {k: _parts_by_hash(fields_[k]) for k in sorted(fields_)}
+
+
+def _asks_for_secret(schema: object) -> bool:
+    todo: list[object] = [schema]
+    for _ in range(10_000):
+        if not todo:
+            return False
+        value = todo.pop()
+        if isinstance(value, Mapping):
+            found = cast("Mapping[str, object]", value)
+            if found.get("format") == "password":
+                return True
+            todo.extend(found.values())
+        elif isinstance(value, list | tuple):
+            todo.extend(cast("list[object]", value))
+    return True  # no honest schema is that large
+
+
+def _check_text(value: Any, what: str, required: tuple[str, ...], optional: tuple[str, ...]) -> None:
+    for name in (*required, *optional):
+        text = getattr(value, name)
+        if text is None and name in optional:
+            continue
+        if not isinstance(text, str) or (name in ("id", "kind") and not text):
+            raise RequestError(f"{name} of the {what} must be a {'non-empty ' * (name in required)}str.")
+        object.__setattr__(value, name, clean(text))
+
+
+def _check_data(value: Any, what: str) -> None:
+    if value.data is not None and not isinstance(value.data, dict):
+        raise RequestError(f"data of the {what} {value.id!r} must be a dict, not {type(value.data).__name__}.")
+
+
+def _to_dict(value: Any) -> dict[str, Any]:
+    return {f.name: found for f in fields(value) if (found := getattr(value, f.name)) is not None}
+
+
+def _checked(cls: Any, what: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    known = {f.name for f in fields(cls)}
+    if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise RequestError(f"the {what} must be a dict, not {type(value).__name__}.")
+    unknown = sorted(str(k) for k in value if k not in known)
+    if unknown:
+        raise RequestError(f"the {what} has an unknown field {unknown[0]!r}. Its fields are {', '.join(sorted(known))}.")
+    missing = [name for name in (("id", "kind", "prompt") if cls is Request else ("id", "ok")) if name not in value]
+    if missing:
+        raise RequestError(f"the {what} has no field {missing[0]!r}.")
+    return dict(value)
+
+
+register(Request, Codec("$request", Request.to_dict, Request.to_dict, Request.from_dict))
+register(Answer, Codec("$answer", Answer.to_dict, Answer.to_dict, Answer.from_dict))

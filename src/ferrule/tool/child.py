@@ -1,0 +1,186 @@
+"""The child's side of a call in a process of its own: find the function, call it, answer.
+
+A function travels by its address, `module:qualname`; `address_of` says it here,
+`find` follows it there. The answer goes out on what was standard output when
+the process began; whatever the function prints ends up on standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from typing import Any, Protocol, cast, runtime_checkable
+
+from ferrule.errors import ToolDefinitionError
+from ferrule.result import describe_exception
+from ferrule.strict_json import dumps, parse, typed
+from ferrule.tool.arguments import Fault, Parameters, Schema, json_type, read
+
+
+@runtime_checkable
+class FunctionLike(Protocol):
+    """A tool made from a function, seen from a floor that does not know tools.
+
+    Since 0.1.
+    """
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function itself."""
+        ...
+
+    @property
+    def parameters(self) -> Parameters:
+        """What it takes."""
+        ...
+
+
+class _AnyObject:
+    """The parameters of a bare function: any JSON object, passed by name."""
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "object"}
+
+    def check(self, text: str | bytes) -> dict[str, Any]:
+        data = parse(text)
+        if not isinstance(data, dict):
+            raise Fault([("", f"should be an object (got {json_type(data)})")])
+        return cast("dict[str, Any]", data)
+
+
+def find(address: str) -> object:
+    """What stands at an address.
+
+    Args:
+        address: `module:qualname`, for example `shop.tools:Cart.total`.
+
+    Raises:
+        ImportError: The module cannot be imported.
+        AttributeError: It has no such name.
+
+    Since 0.1.
+    """
+    module, _, qualname = address.partition(":")
+    return functools.reduce(getattr, qualname.split("."), cast("object", importlib.import_module(module)))
+
+
+def function_of(found: object) -> object:
+    """The function inside a tool; anything else is returned as it is.
+
+    Args:
+        found: A tool, a function, or whatever stood at an address.
+
+    Since 0.1.
+    """
+    return found.function if isinstance(found, FunctionLike) else found
+
+
+def address_of(function: object) -> str:
+    """Where another process finds a function or tool.
+
+    Args:
+        function: The function or the tool.
+
+    Returns:
+        `module:qualname`.
+
+    Raises:
+        ToolDefinitionError: It cannot be found by its name.
+
+    Since 0.1.
+    """
+    target = function_of(function)
+    module: object = getattr(target, "__module__", None)
+    qualname: object = getattr(target, "__qualname__", None)
+    mend = "Define it at the top level of a module"
+    if not isinstance(module, str) or not isinstance(qualname, str):
+        shown, why = repr(type(target).__name__), "it is an object without a name"
+    elif getattr(function, "injected", ()):
+        shown, why, mend = repr(qualname), "it takes a Context, which cannot leave this one", "Take plain arguments"
+    elif module == "__main__":
+        shown, why, mend = repr(qualname), "it is defined in the main script", "Move it to a module"
+    elif "<lambda>" in qualname or "<locals>" in qualname:
+        shown, why = repr(qualname), "it has no name that a module knows"
+    else:
+        name = _name_in(module, qualname, function)
+        if name is not None:
+            return f"{module}:{name}"
+        shown, why = repr(qualname), f"module {module!r} has nothing, or something else, under that name"
+    raise ToolDefinitionError(
+        f"function {shown} cannot run in a process of its own: {why}. {mend}, or run it in a thread."
+    )
+
+
+def _name_in(module: str, qualname: str, function: object) -> str | None:
+    try:
+        found = find(f"{module}:{qualname}")
+    except (ImportError, AttributeError):
+        return None
+    if not isinstance(function, FunctionLike):
+        return qualname if function_of(found) is function else None
+    # A tool made by hand from a function leaves the function's own name to the function.
+    names: Iterable[tuple[str, object]] = vars(sys.modules[module]).items()
+    return qualname if found is function else next((name for name, value in names if value is function), None)
+
+
+def answer(address: str, text: str | bytes) -> dict[str, Any]:
+    """Call a function and describe how that ended.
+
+    Args:
+        address: Where it stands, `module:qualname`.
+        text: Its arguments, a JSON object.
+
+    Returns:
+        `{"value": typed JSON}`, or `{"error": [name of the exception's class, message]}`.
+
+    Since 0.1.
+    """
+    try:
+        found = find(address)
+        parameters = found.parameters if isinstance(found, FunctionLike) else _AnyObject()
+        arguments, _ = read(parameters, text)
+        return {"value": typed(_call(cast("Callable[..., Any]", function_of(found)), arguments))}
+    except BaseException as error:  # SystemExit too: whatever the function does, the caller learns of it
+        name = type(error).__name__
+        message = describe_exception(error)
+        return {"error": [name, "" if message == name else message.removeprefix(f"{name}: ")]}
+
+
+def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    value = function(**arguments)
+    if inspect.isgenerator(value):
+        return _exhausted(value)
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+
+def _exhausted(steps: Generator[Any, Any, Any]) -> Any:
+    """What a generator returns; its progress stays here."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+def main(address: str) -> None:
+    """Answer one call: arguments from standard input, the answer to what is standard output now.
+
+    Args:
+        address: Where the function stands, `module:qualname`.
+
+    Since 0.1.
+    """
+    channel = os.dup(1)
+    os.dup2(2, 1)
+    with os.fdopen(channel, "wb") as out:
+        out.write(dumps(answer(address, sys.stdin.buffer.read())))

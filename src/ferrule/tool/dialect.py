@@ -1,0 +1,244 @@
+"""One JSON Schema, written as each provider takes it.
+
+A lowered schema is what a model is shown; arguments are checked by the
+original. So lowering may widen (a bound it cannot write goes into the
+description), and narrows in one way only: an object that lists its properties
+and does not say whether it takes others is read as closed where a provider
+wants every object closed. Each dialect is a table: what it keeps, and the
+rewrites that turn the rest into something it keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from ferrule.tool import rewrites as to
+from ferrule.tool.arguments import Schema
+from ferrule.tool.lowering import MAX_DEPTH, Profile, References, Run, keywords, listed
+
+Dialect = Literal["json-schema", "openai", "openai-strict", "anthropic-strict", "gemini", "gemini-openapi"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A schema in a provider's dialect.
+
+    Args:
+        schema: What to send. It may share parts with the original: do not change it.
+        strict_ok: Whether it may be sent with `strict: true`. False in dialects without a strict mode,
+            and where the schema cannot be made strict; then `schema` is the non-strict form.
+        notes: What was changed or dropped, each as `#/path/keyword: what became of it`.
+
+    Since 0.1.
+    """
+
+    schema: Schema
+    strict_ok: bool
+    notes: tuple[str, ...] = ()
+
+
+def lower(schema: Mapping[str, Any], dialect: Dialect) -> Lowered:
+    """Write the schema of a tool's arguments in a dialect.
+
+    Pure and total: every valid JSON Schema has a lowered form. Definitions that
+    contain themselves stay references; where a dialect has none, they are
+    written out `RECURSION_DEPTH` times.
+
+    Args:
+        schema: A JSON Schema of an object; the root becomes an object if it is not.
+        dialect: `json-schema` is the schema as it is. `openai` suits every provider that takes JSON Schema
+            with a plain object at the root. `gemini` is for parametersJsonSchema and responseJsonSchema,
+            `gemini-openapi` for parameters and responseSchema.
+
+    Returns:
+        The schema to send, whether it is strict, and what was changed.
+
+    Since 0.1.
+    """
+    root = dict(schema)
+    if dialect == "json-schema":
+        notes = () if root.get("type") == "object" else ("#/type: made object",)
+        return Lowered(root if not notes else {**root, "type": "object"}, False, notes)
+    profile = _PROFILES[dialect]
+    run = Run(root, profile)
+    lowered = run.document()
+    if not run.obstacles:
+        return Lowered(lowered, profile.strict, tuple(run.notes))
+    plain = lower(root, "openai")
+    return Lowered(plain.schema, False, (*run.obstacles, *plain.notes))
+
+
+# -- the dialects -----------------------------------------------------------------------------------------------
+
+_FORMATS = keywords("date-time time date duration email hostname ipv4 ipv6 uuid")
+_SHARED = keywords("type enum anyOf $ref properties required additionalProperties items title description format")
+_BLOCKS = keywords(
+    "patternProperties if then else dependentSchemas dependencies unevaluatedProperties $dynamicRef $recursiveRef"
+)
+_WHOLE_OPTIONS = (to.infer_type, to.possible, to.distribute, to.split_types)
+
+_PROFILES: dict[Dialect, Profile] = {
+    "openai": Profile(keywords=None, refs="kept", before=(to.array_items,)),
+    "openai-strict": Profile(
+        keywords=_SHARED
+        | keywords("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf pattern minItems maxItems"),
+        refs="alone",
+        before=(
+            *(to.from_older_drafts, to.one_of_to_any_of, to.const_to_enum, *_WHOLE_OPTIONS),
+            *(to.unevaluated_to_additional, to.scalar_enum, to.tuple_items, to.array_items),
+            *(to.known_format, to.known_required),
+        ),
+        after=(to.flat_any_of, to.must_be_typed, to.closed_objects, to.all_required),
+        formats={"string": _FORMATS},
+        blocks=_BLOCKS,
+        strict=True,
+    ),
+    "anthropic-strict": Profile(
+        keywords=_SHARED | keywords("const minItems"),
+        refs="alone",
+        before=(
+            *(to.from_older_drafts, to.one_of_to_any_of, *_WHOLE_OPTIONS),
+            *(to.unevaluated_to_additional, to.scalar_enum, to.tuple_items, to.array_items),
+            *(to.few_items, to.known_format, to.known_required),
+        ),
+        after=(to.flat_any_of, to.must_be_typed, to.closed_objects),
+        formats={"string": _FORMATS | {"uri"}},
+        blocks=_BLOCKS,
+        strict=True,
+    ),
+    "gemini": Profile(
+        keywords=_SHARED | keywords("$id $anchor prefixItems minItems maxItems minimum maximum oneOf propertyOrdering"),
+        refs="alone",
+        before=(
+            *(to.from_older_drafts, to.const_to_enum, *_WHOLE_OPTIONS),
+            *(to.unevaluated_to_additional, to.inclusive_bounds, to.array_items, to.patterns, to.known_required),
+        ),
+        after=(to.flat_any_of,),
+        finish=to.loose_cycles,
+    ),
+    "gemini-openapi": Profile(
+        keywords=keywords(
+            "type format enum nullable anyOf items properties required description title default example pattern "
+            "minimum maximum minItems maxItems minLength maxLength minProperties maxProperties propertyOrdering"
+        ),
+        refs="inlined",
+        before=(
+            *(to.nullable_option, to.from_older_drafts, to.const_to_enum, *_WHOLE_OPTIONS, to.null_type),
+            *(to.unevaluated_to_additional, to.inclusive_bounds, to.tuple_items, to.array_items, to.patterns),
+            *(to.known_format, to.text_enum, to.known_required, to.one_example, to.any_value, to.bare_any_of),
+        ),
+        after=(to.flat_any_of, to.upper_type, to.into_first),
+        formats={
+            "string": keywords("date-time"),
+            "number": keywords("float double"),
+            "integer": keywords("int32 int64"),
+        },
+    ),
+}
+
+
+# -- the way back -----------------------------------------------------------------------------------------------
+
+
+def drop_nulls(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments without the nulls that stand for "left out" in a strict dialect.
+
+    A null goes where the original schema describes the property, lets it be
+    left out and does not let it be null. Every other value stays as it is, so a
+    null that is wrong is still reported.
+
+    Args:
+        schema: The original schema, not the lowered one.
+        arguments: What the model sent; not changed.
+
+    Returns:
+        A copy without those nulls, at every depth.
+
+    Since 0.1.
+    """
+    root = dict(schema)
+    return cast("dict[str, Any]", _without_nulls(References(root), root, arguments, 0))
+
+
+def _without_nulls(find: References, schema: Any, data: Any, depth: int) -> Any:
+    if not isinstance(data, dict | list) or depth > MAX_DEPTH:
+        return cast("object", data)
+    views = list(_views(find, schema, data))
+    if isinstance(data, list):
+        values = cast("list[Any]", data)
+        return [_without_nulls(find, _item(views, i), v, depth + 1) for i, v in enumerate(values)]
+    always = {n for view in _views(find, schema, None) for n in view.get("required", ())}
+    kept: Schema = {}
+    for name, value in cast("Schema", data).items():
+        part = _property(views, name)
+        if value is not None or name in always or _needs(find, views, name):
+            kept[name] = _without_nulls(find, part, value, depth + 1)
+    return kept
+
+
+def _property(views: list[Schema], name: str) -> Schema:
+    """All that is said of a property, as alternatives."""
+    said = [v["properties"][name] for v in views if name in v.get("properties", {})]
+    return {"anyOf": said or [v["additionalProperties"] for v in views if "additionalProperties" in v]}
+
+
+def _item(views: list[Schema], index: int) -> Schema:
+    found: list[Any] = []
+    for view in views:
+        items = view.get("items")
+        prefix: list[Any] = cast("list[Any]", items) if isinstance(items, list) else view.get("prefixItems", [])
+        found.append(prefix[index] if index < len(prefix) else items if not isinstance(items, list) else None)
+    return {"anyOf": found}
+
+
+def _needs(find: References, views: list[Schema], name: str) -> bool:
+    """Whether null has to stay: nobody describes the property, somebody lets it be null, or all require it."""
+    saying = [v for v in views if name in v.get("properties", {})]
+    if all(name in v.get("required", ()) for v in saying):
+        return True
+    return any(_admits_null(find, v["properties"][name], 0) for v in saying)
+
+
+def _views(find: References, schema: Any, data: Any, seen: tuple[str, ...] = ()) -> Iterator[Schema]:
+    """A schema, what it refers to and the alternatives that may describe the data; without data, what holds anyway."""
+    if not isinstance(schema, dict) or (data is not None and not _may_describe(cast("Schema", schema), data)):
+        return
+    here = cast("Schema", schema)
+    yield here
+    found = find.locate(here["$ref"]) if "$ref" in here else None
+    if found is not None and found[0] not in seen:
+        yield from _views(find, found[1], data, (*seen, found[0]))
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        options: list[Any] = here.get(keyword, [])
+        if keyword == "allOf" or data is not None or len(options) == 1:
+            for option in options:
+                yield from _views(find, option, data, seen)
+
+
+def _may_describe(schema: Schema, data: Any) -> bool:
+    """Whether a tag in the data does not speak against a schema."""
+    for name, part in schema.get("properties", {}).items():
+        value = cast("Schema", data).get(name) if isinstance(data, dict) else None
+        if value is not None and isinstance(part, dict):
+            tags: list[Any] = [part["const"]] if "const" in part else cast("Schema", part).get("enum", [value])
+            if value not in tags:
+                return False
+    return True
+
+
+def _admits_null(find: References, schema: Any, depth: int) -> bool:
+    if not isinstance(schema, dict) or depth > MAX_DEPTH:
+        return schema is not False
+    here = cast("Schema", schema)
+    if here.get("nullable") is True:
+        return True
+    if "null" not in listed(here.get("type", "null")) or None not in here.get("enum", [here.get("const")]):
+        return False
+    found = find.locate(here["$ref"]) if "$ref" in here else None
+    whole = [*here.get("allOf", ()), *([found[1]] if found else [])]
+    options = [here[k] for k in ("anyOf", "oneOf") if k in here]
+    return all(_admits_null(find, s, depth + 1) for s in whole) and all(
+        any(_admits_null(find, o, depth + 1) for o in each) for each in options
+    )

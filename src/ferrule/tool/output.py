@@ -1,0 +1,149 @@
+"""What leaves a tool: checked against its declared type, and bounded for the model."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, NoReturn, Union, cast, get_args, get_origin
+
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
+
+from ferrule.content import Part
+from ferrule.result import Failure, ToolResult
+from ferrule.strict_json import dumps, plain
+from ferrule.tool.arguments import Schema, schema_check
+
+_FREE = (Any, None, type(None), inspect.Signature.empty, object, NoReturn)
+_STREAMS = (Generator, Iterator, AsyncGenerator, AsyncIterator)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCheck:
+    """The declared type of a tool's value.
+
+    Args:
+        schema: JSON Schema of the value.
+        annotation: The type, or None when only a schema was given.
+        fault: From a value to what is wrong with it, or None.
+
+    Since 0.1.
+    """
+
+    schema: Schema
+    annotation: Any
+    fault: Callable[[Any], str | None]
+
+
+def output_check(declared: Any, returns: Any, name: str) -> OutputCheck | None:
+    """The check of a tool's successful values.
+
+    Args:
+        declared: `output_schema` of the tool: a JSON Schema, a type or None.
+        returns: The return annotation.
+        name: The tool's name, for errors.
+
+    Returns:
+        None when the tool says nothing that could be checked.
+
+    Raises:
+        ToolDefinitionError: `declared` is no usable JSON Schema.
+
+    Since 0.1.
+    """
+    if isinstance(declared, Mapping):
+        schema = dict(cast("Mapping[str, Any]", declared))
+        return OutputCheck(schema, None, _by_schema(schema_check(schema, f"the output of tool {name!r}")))
+    annotation = returns if declared is None else declared
+    if _is_free(annotation):
+        return None
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+        schema = adapter.json_schema(mode="serialization")
+    except (PydanticUserError, PydanticSchemaGenerationError, PydanticUndefinedAnnotation, TypeError, ValueError):
+        return None  # a class of the user's that JSON cannot describe is still a fine return type
+    return OutputCheck(schema, annotation, _by_type(adapter, annotation))
+
+
+def _is_free(annotation: Any) -> bool:
+    if any(annotation is f for f in _FREE):
+        return True
+    origin = get_origin(annotation)
+    if origin in (Annotated, Union, types.UnionType):
+        return any(_is_free(a) for a in get_args(annotation) if a is not type(None))
+    kind = origin or annotation
+    if origin in (list, tuple):
+        return any(_is_free(a) for a in get_args(annotation) if a is Part)
+    return isinstance(kind, type) and (issubclass(kind, ToolResult | Part | bytes | bytearray) or kind in _STREAMS)
+
+
+def _by_type(adapter: TypeAdapter[Any], annotation: Any) -> Callable[[Any], str | None]:
+    def fault(value: Any) -> str | None:
+        if type(value) is annotation and annotation in (str, int, bool):
+            return None
+        try:
+            adapter.validate_python(value, strict=True)
+        except ValidationError:
+            pass
+        else:
+            return None
+        try:  # not of the type itself, but its JSON may fit: a dict for a model, a tuple for a list
+            adapter.validate_json(dumps(plain(value, big_ints="number")), strict=True)
+        except ValidationError as error:
+            return "; ".join(str(e["msg"]) for e in error.errors(include_url=False, include_input=False)[:3])
+        return None
+
+    return fault
+
+
+def _by_schema(faults: Callable[[Any], list[tuple[str, str]]]) -> Callable[[Any], str | None]:
+    def fault(value: Any) -> str | None:
+        found = faults(plain(value, big_ints="number"))
+        return "; ".join(f"{path}: {rule}" if path else rule for path, rule in found[:3]) or None
+
+    return fault
+
+
+def checked(result: ToolResult, check: OutputCheck | None, name: str) -> ToolResult:
+    """A successful result whose value has the declared type, or a failure that keeps the value.
+
+    Args:
+        result: Any result.
+        check: The declared type, if any.
+        name: The tool's name.
+
+    Since 0.1.
+    """
+    if check is None or result.is_error:
+        return result
+    fault = check.fault(result.value)
+    if fault is None:
+        return result
+    text = f"Tool {name!r} returned a value that does not fit its declared output: {fault}."
+    return replace(result, output=text, is_error=True, failure=Failure("exception", "OutputMismatch"))
+
+
+def bounded(result: ToolResult, limit: int | None, call_id: str) -> ToolResult:
+    """A result whose model-visible text is within a limit; the whole is kept in `metadata["full_output"]`.
+
+    Args:
+        result: Any result.
+        limit: Most characters; None for no limit.
+        call_id: The call's id, for the notice.
+
+    Since 0.1.
+    """
+    text = result.output
+    if limit is None or len(text) <= limit:
+        return result
+    notice = (
+        f"\n[{len(text) - limit:,} of {len(text):,} characters left out; the whole output is kept with {call_id}]\n"
+    )
+    room = max(limit - len(notice), 0)
+    head = room * 2 // 3
+    cut = text[:head] + notice + (text[len(text) - (room - head) :] if room > head else "")
+    return replace(
+        result, output=cut[:limit], value=result.value, metadata={**(result.metadata or {}), "full_output": text}
+    )

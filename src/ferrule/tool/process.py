@@ -1,0 +1,546 @@
+"""Commands and functions in processes that end with the call.
+
+A child leads a session and process group of its own. However the call ends,
+nothing of that group outlives it: TERM, a grace, KILL. Output is read all the
+time and kept within a bound, so a child never blocks on us; and we never block
+on a pipe that a survivor holds, for our ends are closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import sys
+import tempfile
+import typing
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Any, Final, NamedTuple, TypeVar, cast
+
+from ferrule.errors import JSONSyntaxError, UsageError
+from ferrule.result import MAX_MESSAGE
+from ferrule.strict_json import MAX_BYTES, dumps, parse, restore
+from ferrule.tool.child import address_of, function_of
+
+T = TypeVar("T")
+
+KILL: Final[int] = getattr(signal, "SIGKILL", signal.SIGTERM)
+MOMENT = 0.25
+MAX_ANSWER = 4 * MAX_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """How a command ended.
+
+    Args:
+        returncode: Exit status, or minus the number of the signal that ended it; None if it could not be ended.
+        stdout: What it wrote, or the beginning and the end of it.
+        stderr: The same for standard error.
+        stdout_cut: Bytes left out in the middle of `stdout`.
+        stderr_cut: Bytes left out in the middle of `stderr`.
+        timed_out: Whether the command itself did not end in time.
+        stragglers: Pids of descendants that had left the process group and were ended one by one, and of whatever could
+            not be ended. What detached itself entirely, parents and output too, is not found; nor is anything without
+            `/proc`.
+
+    Since 0.1.
+    """
+
+    returncode: int | None
+    stdout: bytes
+    stderr: bytes
+    stdout_cut: int
+    stderr_cut: int
+    timed_out: bool
+    stragglers: tuple[int, ...]
+
+    def text(self) -> str:
+        """Standard output as text; a line says where something was left out, and what is not UTF-8 becomes U+FFFD."""
+        if not self.stdout_cut:
+            return self.stdout.decode(errors="replace")
+        middle = len(self.stdout) - len(self.stdout) // 2
+        head, tail = self.stdout[:middle].decode(errors="replace"), self.stdout[middle:].decode(errors="replace")
+        return f"{head}\n[{self.stdout_cut} bytes left out]\n{tail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a function in a process of its own ended.
+
+    Args:
+        value: What it returned.
+        error: Class name and message of what it raised.
+        timed_out: Whether its process was ended at the deadline, before it answered.
+
+    Since 0.1.
+    """
+
+    value: Any
+    error: tuple[str, str] | None
+    timed_out: bool
+
+
+async def run_process(
+    argv: Sequence[str],
+    *,
+    input: bytes = b"",
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    grace: float = 2.0,
+    max_output: int = 1_000_000,
+) -> Completed:
+    """Run a command; when this returns or raises, its process group is gone.
+
+    At the deadline and on cancellation the group gets TERM, and KILL after the
+    grace. Once the command has ended by itself, whatever it left behind in its
+    group has one grace to close the output, and is then ended in the same way;
+    a service that is meant to stay needs a session of its own. On Windows only
+    the command itself is ended.
+
+    Args:
+        argv: The program and its arguments; no shell reads them.
+        input: Its standard input.
+        cwd: Where it runs; default where we are.
+        env: Its environment; default ours.
+        timeout: Seconds until it is ended; default never.
+        grace: Seconds between TERM and KILL.
+        max_output: Most bytes kept of each of stdout and stderr: half from the beginning, half from the end.
+
+    Returns:
+        How it ended, at the latest a grace and a moment after the deadline.
+
+    Raises:
+        FileNotFoundError: There is no such program, or no such `cwd`.
+        PermissionError: It may not be executed.
+        UsageError: `argv` is one text, or empty.
+
+    Since 0.1.
+    """
+    if isinstance(argv, str | bytes) or not argv:
+        raise UsageError('argv must be a list of words, for example ["git", "status"]; no shell splits a text.')
+    return await _run(argv, input, cwd, env, timeout, grace, (max_output, max_output))
+
+
+async def _run(
+    argv: Sequence[str],
+    input: bytes,
+    cwd: str | os.PathLike[str] | None,
+    env: Mapping[str, str] | None,
+    timeout: float | None,
+    grace: float,
+    limits: tuple[int, int],
+) -> Completed:
+    loop = asyncio.get_running_loop()
+    deadline = None if timeout is None else loop.time() + timeout
+    child, cancelled = await _whatever_comes(_start(argv, input, cwd, env, limits))
+    timed_out = False
+    if cancelled is None:
+        try:
+            timed_out = not await child.ended(deadline, grace)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    _, again = await _whatever_comes(child.finish(grace))
+    stopped = cancelled or again
+    if stopped is not None:
+        raise stopped
+    return child.completed(timed_out)
+
+
+async def _whatever_comes(work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:
+    """See work through although the caller is cancelled; the cancellation is handed back, to go on afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None and not task.cancelled() and task.exception() is not None:
+        raise cancelled from task.exception()
+    return task.result(), cancelled
+
+
+# -- one child --------------------------------------------------------------------------------------------------
+
+
+class _Kept:
+    """The beginning and the end of a stream, and how much there was in between."""
+
+    def __init__(self, limit: int) -> None:
+        self.head, self.tail = bytearray(), bytearray()
+        self.head_room, self.tail_room = limit - limit // 2, limit // 2
+        self.cut = 0
+
+    def add(self, data: bytes) -> None:
+        room = self.head_room - len(self.head)
+        self.head += data[:room]
+        self.tail += data[room:]
+        if len(self.tail) > 2 * self.tail_room:  # not at each chunk: moving the tail costs its length
+            self.trim()
+
+    def trim(self) -> None:
+        over = max(len(self.tail) - self.tail_room, 0)
+        del self.tail[:over]
+        self.cut += over
+
+    def whole(self) -> bytes:
+        self.trim()
+        return bytes(self.head + self.tail)
+
+
+class _Ears(asyncio.SubprocessProtocol):
+    """Hears what a child writes and that it ends; reads on when nothing more is kept."""
+
+    def __init__(self, limits: tuple[int, int]) -> None:
+        self.kept = {1: _Kept(limits[0]), 2: _Kept(limits[1])}
+        self.pipes: dict[int, str] = {}  # names of the open ones, where the system has names for them
+        self.open = {1, 2}
+        self.exited, self.eof, self.closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        for fd in self.open:
+            pipe = cast("asyncio.SubprocessTransport", transport).get_pipe_transport(fd)
+            if sys.platform == "linux" and pipe is not None:
+                self.pipes[fd] = f"pipe:[{os.fstat(pipe.get_extra_info('pipe').fileno()).st_ino}]"
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self.kept[fd].add(data)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self.pipes.pop(fd, None)
+        self.open.discard(fd)
+        if not self.open:
+            self.eof.set()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed.set()
+
+
+def _nameless_file() -> IO[bytes]:
+    """A file for the input: a child that never reads it blocks nobody, and one may open /dev/stdin again."""
+    return os.fdopen(os.memfd_create("input"), "w+b") if sys.platform == "linux" else tempfile.TemporaryFile()
+
+
+async def _start(
+    argv: Sequence[str],
+    input: bytes,
+    cwd: str | os.PathLike[str] | None,
+    env: Mapping[str, str] | None,
+    limits: tuple[int, int],
+) -> _Child:
+    loop = asyncio.get_running_loop()
+    with _nameless_file() as stdin:
+        stdin.write(input)
+        stdin.seek(0)
+        transport, ears = await loop.subprocess_exec(
+            lambda: _Ears(limits), *argv, stdin=stdin, cwd=cwd, env=env, start_new_session=True
+        )
+    return _Child(transport, ears)
+
+
+class _Child:
+    """A running command, its output and its family."""
+
+    def __init__(self, transport: asyncio.SubprocessTransport, ears: _Ears) -> None:
+        self.transport = transport
+        self.ears = ears
+        self.family = _Family(transport.get_pid(), ears)
+
+    async def ended(self, deadline: float | None, grace: float) -> bool:
+        """Wait for the command until the deadline, then a grace for the end of its output."""
+        if not await _within(self.ears.exited, deadline):
+            return False
+        until = asyncio.get_running_loop().time() + grace
+        await _within(self.ears.eof, until if deadline is None else min(deadline, until))
+        return True
+
+    async def finish(self, grace: float) -> None:
+        """End whatever is still there and let go of it."""
+        try:
+            if not self.is_over():
+                await self.end(grace)
+        except asyncio.CancelledError:  # the loop itself is being shut down
+            await self.kill()
+            raise
+        finally:
+            await self.close()
+
+    def is_over(self) -> bool:
+        return self.ears.exited.is_set() and self.ears.eof.is_set() and not self.family.is_alive()
+
+    async def end(self, grace: float) -> None:
+        self.signal(signal.SIGTERM)
+        if not await self.gone(grace):
+            await self.kill()
+        await _within(self.ears.eof, asyncio.get_running_loop().time() + MOMENT)
+
+    async def kill(self) -> None:
+        for _ in range(8):  # a process may have been born between the look and the signal
+            self.signal(KILL)
+            if await self.gone(MOMENT):
+                return
+
+    def signal(self, number: int) -> None:
+        if hasattr(os, "killpg"):
+            self.family.signal(number)
+        elif not self.ears.exited.is_set():
+            self.transport.kill()
+
+    async def gone(self, seconds: float) -> bool:
+        """Wait for the end of the family. Nothing tells when a group is empty, so it is asked again and again."""
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + seconds, 0.002
+        while not self.ears.exited.is_set() or self.family.is_alive():
+            left = until - loop.time()
+            if left <= 0:
+                return False
+            await asyncio.sleep(min(pause, left))
+            pause = min(2 * pause, 0.05)
+        return True
+
+    async def close(self) -> None:
+        self.transport.close()
+        await _within(self.ears.closed, asyncio.get_running_loop().time() + 4 * MOMENT)
+
+    def completed(self, timed_out: bool) -> Completed:
+        out, err = self.ears.kept[1], self.ears.kept[2]
+        stdout, stderr = out.whole(), err.whole()
+        code = self.transport.get_returncode()
+        return Completed(code, stdout, stderr, out.cut, err.cut, timed_out, self.family.stragglers())
+
+
+async def _within(event: asyncio.Event, deadline: float | None) -> bool:
+    """Wait for an event until a time of the loop's clock."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            await event.wait()
+    except TimeoutError:
+        pass
+    return event.is_set()
+
+
+# -- its family -------------------------------------------------------------------------------------------------
+
+
+class _Entry(NamedTuple):
+    """What the kernel says of one living process; pid and start time name it for good."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    start: int
+
+
+def _entry(pid: int) -> _Entry | None:
+    """A living process; None for one that is gone, or dead and not yet collected by its parent."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()  # the name in parentheses may hold anything
+    except OSError:
+        return None
+    if len(fields) < 20 or fields[0] in (b"Z", b"X"):
+        return None
+    return _Entry(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def _table() -> dict[int, _Entry]:
+    """All living processes; empty where the system does not show them in this way."""
+    if sys.platform != "linux":
+        return {}
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return {}
+    entries = (_entry(int(name)) for name in names if name.isdecimal())
+    return {entry.pid: entry for entry in entries if entry is not None}
+
+
+def _writes_to(pid: int, pipes: set[str]) -> bool:
+    """Whether a process has the writing end of one of the pipes, as far as we may look."""
+    try:
+        descriptors = [f"/proc/{pid}/fd/{fd}" for fd in os.listdir(f"/proc/{pid}/fd")]
+    except OSError:
+        return False
+    for path in descriptors:
+        with suppress(OSError):  # closed in the meantime
+            if os.readlink(path) in pipes and os.lstat(path).st_mode & stat.S_IWUSR:
+                return True
+    return False
+
+
+class _Family:
+    """A child and all it started, inside its process group and outside."""
+
+    def __init__(self, leader: int, ears: _Ears) -> None:
+        entry = _entry(leader)
+        self.leader = leader
+        self.since = entry.start if entry is not None else 0
+        self.ears = ears
+        self.inside: dict[int, int] = {}  # pid to start time
+        self.outside: dict[int, int] = {}
+
+    def look(self) -> None:
+        """Bring the two lists up to date.
+
+        Descent shows in three ways: by parents as long as they live, by the
+        session, and by the pipes that only the child was given.
+        """
+        table = {pid: entry for pid, entry in _table().items() if entry.start >= self.since}
+        leader = -1 if self.is_reused() else self.leader
+        pipes = set(self.ears.pipes.values())
+        todo = [pid for pid, entry in table.items() if self.belongs(entry, leader, pipes)]
+        children: defaultdict[int, list[int]] = defaultdict(list)
+        for entry in table.values():
+            children[entry.parent].append(entry.pid)
+        self.inside.clear()
+        seen: set[int] = set()
+        while todo:
+            pid = todo.pop()
+            if pid not in seen:
+                seen.add(pid)
+                todo += children[pid]
+                (self.inside if table[pid].group == leader else self.outside)[pid] = table[pid].start
+
+    def belongs(self, entry: _Entry, leader: int, pipes: set[str]) -> bool:
+        if leader in (entry.group, entry.session) or self.outside.get(entry.pid) == entry.start:
+            return True
+        # A fork of this very process may have got the pipes by accident, in the moment when we had both ends.
+        return bool(pipes) and os.getpid() not in (entry.pid, entry.parent) and _writes_to(entry.pid, pipes)
+
+    def is_reused(self) -> bool:
+        """Whether the leader is gone and its pid names another process: then the group had become empty before."""
+        if not self.ears.exited.is_set():
+            return False
+        try:
+            os.kill(self.leader, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+        return True
+
+    def is_alive(self) -> bool:
+        """Whether anything but the leader runs; what is dead and uncollected does not."""
+        if any(_is(pid, start) for pid, start in (*self.outside.items(), *self.inside.items())):
+            return True
+        if not self.has_group():
+            return False
+        if _entry(os.getpid()) is None:  # nothing to look at
+            return True
+        self.look()
+        return bool(self.inside) or any(_is(pid, start) for pid, start in self.outside.items())
+
+    def has_group(self) -> bool:
+        if not hasattr(os, "killpg") or self.is_reused():
+            return False
+        try:
+            os.killpg(self.leader, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+        return True
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the group at once and to the others one by one."""
+        self.look()
+        with suppress(ProcessLookupError, PermissionError):
+            if not self.is_reused():
+                os.killpg(self.leader, number)
+        for pid, start in self.outside.items():
+            with suppress(ProcessLookupError, PermissionError):
+                if _is(pid, start):
+                    os.kill(pid, number)
+
+    def stragglers(self) -> tuple[int, ...]:
+        return tuple(sorted({*self.outside, *(pid for pid, start in self.inside.items() if _is(pid, start))}))
+
+
+def _is(pid: int, start: int) -> bool:
+    """Whether a pid still names the process that started then."""
+    entry = _entry(pid)
+    return entry is not None and entry.start == start
+
+
+# -- functions --------------------------------------------------------------------------------------------------
+
+# The path comes first, for the package itself may be found by it only; -P keeps other files from being found before.
+_BOOT = """\
+import json, sys
+sys.path[:] = json.loads(sys.stdin.buffer.readline())
+from ferrule.tool.child import main
+main(sys.argv[1])
+"""
+
+
+async def call_isolated(function: Callable[..., Any], text: str | bytes, *, timeout: float) -> Outcome:
+    """Call a function in an interpreter of its own, which the deadline really ends.
+
+    The child imports the function by its name, with our `sys.path` and
+    environment. What it prints goes nowhere. A tool reads the arguments by its
+    own parameters, a bare function gets them as they are; async functions and
+    generators are run to their end.
+
+    Args:
+        function: A function at the top level of a module, a static method, or a tool made from one.
+        text: Its arguments, a JSON object; sound for a tool when its parameters accepted them here.
+        timeout: Seconds until the process is ended, the start of the interpreter included.
+
+    Returns:
+        The value as the journal would restore it, or the error, or neither when time ran out. An answer that came in
+        time counts although the process, a thread of it perhaps, did not end by itself.
+
+    Raises:
+        ToolDefinitionError: The function cannot be found by its name in another process.
+
+    Since 0.1.
+    """
+    address = address_of(function)
+    paths = dumps([path for path in sys.path if isinstance(path, str)])  # pyright: ignore[reportUnnecessaryIsInstance]
+    request = paths + b"\n" + (text.encode() if isinstance(text, str) else text)
+    argv = [sys.executable, "-P", "-c", _BOOT, address]
+    done = await _run(argv, request, None, None, timeout, 2.0, (MAX_ANSWER, MAX_MESSAGE))
+    return _outcome(function, done)
+
+
+def _outcome(function: object, done: Completed) -> Outcome:
+    if done.stdout_cut:
+        return Outcome(
+            None, ("ValueError", f"the answer has more than {MAX_ANSWER} bytes. Return a part of it."), False
+        )
+    try:
+        found = parse(done.stdout)
+    except JSONSyntaxError:  # it never came, or not to its end
+        return (
+            Outcome(None, None, True) if done.timed_out else Outcome(None, ("ChildProcessError", _death(done)), False)
+        )
+    if "error" in found:
+        name, message = found["error"]
+        return Outcome(None, (name, message), False)
+    # Only classes of the user's need to be named; an annotation would bend values that come back by themselves.
+    annotation = _returns(function) if b'"$object"' in done.stdout else None
+    return Outcome(restore(found["value"], annotation=annotation), None, False)
+
+
+def _returns(function: object) -> Any:
+    try:
+        return typing.get_type_hints(function_of(function), include_extras=True).get("return")
+    except (NameError, TypeError):
+        return None
+
+
+def _death(done: Completed) -> str:
+    code = done.returncode
+    how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
+    said = done.stderr.decode(errors="replace").strip()
+    return f"the process ended with {how} before it answered" + (f": {said}" if said else "")

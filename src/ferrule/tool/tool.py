@@ -1,0 +1,405 @@
+"""Tools: a class to subclass, and a decorator for functions.
+
+A definition is immutable; all state of a call lives in the call, so one tool
+serves a thousand runs at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, Generic, Literal, ParamSpec, TypeVar, cast, overload
+
+from ferrule.errors import ToolDefinitionError
+from ferrule.result import ToolResult
+from ferrule.tool.arguments import Parameters, Schema, SchemaParameters
+from ferrule.tool.context import Context
+from ferrule.tool.invoke import Runs, how_it_runs, invoke, invoke_check, invoke_preview
+from ferrule.tool.names import wire_name
+from ferrule.tool.output import OutputCheck, output_check
+from ferrule.tool.schema import read_signature
+
+Effect = Literal["read", "idempotent", "once"]
+EFFECTS: Final = ("read", "idempotent", "once")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """What a model, a person or another program is told about a tool.
+
+    Args:
+        name: The tool's name.
+        description: What it does.
+        parameters: JSON Schema of its arguments; `{}` takes any. A map from name to `{"type", "required"}` is read too.
+
+    Since 0.1.
+    """
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def schema(self) -> Schema:
+        """The parameters as a JSON Schema, an object."""
+        return _schema_of(self.parameters)
+
+
+_SCHEMA_WORDS = frozenset({"type", "properties", "$ref", "$schema", "anyOf", "allOf", "oneOf", "required", "$defs"})
+
+
+def _schema_of(parameters: Mapping[str, Any]) -> Schema:
+    if not parameters:
+        return {"type": "object"}
+    short = all(isinstance(v, Mapping) and "type" in v for v in parameters.values())
+    if not short or any(k in _SCHEMA_WORDS and not isinstance(v, Mapping) for k, v in parameters.items()):
+        return dict(parameters)
+    named = cast("Mapping[str, Mapping[str, Any]]", parameters)
+    properties = {n: {k: v for k, v in p.items() if k != "required"} for n, p in named.items()}
+    return {"type": "object", "properties": properties, "required": [n for n, p in named.items() if p.get("required")]}
+
+
+def _is_number(low: float) -> Callable[[Any], bool]:
+    return lambda v: isinstance(v, int | float) and not isinstance(v, bool) and v >= low and v == v
+
+
+def _is_callable_or_none(v: Any) -> bool:
+    return v is None or callable(v)
+
+
+_is_positive = _is_number(1)
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "effect": (lambda v: v in EFFECTS, "one of read, idempotent, once"),
+    "timeout": (lambda v: _is_number(0)(v) and v > 0, "seconds, above 0"),
+    "approval": (lambda v: isinstance(v, bool) or callable(v), "True, False or a callable"),
+    "preview": (_is_callable_or_none, "a callable or None"),
+    "check": (_is_callable_or_none, "a callable or None"),
+    "on_unknown": (lambda v: v in (None, "ask", "fail"), "'ask', 'fail' or None"),
+    "retries": (lambda v: v is None or (_is_number(0)(v) and isinstance(v, int)), "a count from 0, or None"),
+    "concurrency": (lambda v: v is None or (_is_positive(v) and isinstance(v, int)), "a count from 1, or None"),
+    "max_output": (lambda v: v is None or (_is_positive(v) and isinstance(v, int)), "a number of characters, or None"),
+}
+
+
+def _check_declaration(name: str, given: Mapping[str, Any]) -> None:
+    for key, value in given.items():
+        fits, wanted = _CHECKS[key]
+        if not fits(value):
+            shown = repr(value) if isinstance(value, str | int | float) else type(value).__name__
+            raise ToolDefinitionError(f"{key} of tool {name!r} is {shown}. Use {wanted}.")
+
+
+class Tool(ABC):
+    """Something callable with a name, a description, a schema and an effect class.
+
+    Subclass it with `name`, `description`, `definition` and `execute`, or put
+    `@tool` on a function. The attributes below are the declaration; override
+    what differs.
+
+    Since 0.1.
+    """
+
+    effect: Effect = "once"
+    timeout: float = 60.0
+    approval: bool | Callable[[dict[str, Any]], Any] = False
+    preview: Callable[[Context[Any], dict[str, Any]], Any] | None = None
+    check: Callable[[Context[Any], dict[str, Any]], Any] | None = None
+    on_unknown: Literal["ask", "fail"] | None = None
+    retries: int | None = None
+    concurrency: int | None = None
+    serial: bool = False
+    max_output: int | None = 50_000
+    output_schema: Any = None
+    thread: bool = True
+    omit_blank: bool = False
+    # Parameters that get the context; None for class tools, which always do.
+    injected: ClassVar[tuple[str, ...] | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Check the declaration when the class is written."""
+        super().__init_subclass__(**kwargs)
+        given = {k: v for k in _CHECKS if not isinstance(v := getattr(cls, k), property) and not hasattr(v, "__get__")}
+        _check_declaration(cls.__name__, given)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The tool's name."""
+
+    @property
+    def description(self) -> str:
+        """What the tool does, for the model; default the class docstring."""
+        return inspect.cleandoc(type(self).__doc__ or "")
+
+    @property
+    def definition(self) -> ToolDefinition | Mapping[str, Any] | None:
+        """Its definition, a JSON Schema of its arguments, or None for any arguments."""
+        return None
+
+    @abstractmethod
+    def execute(self, context: Any) -> Any:
+        """Do the work; sync or async. Arguments are in `context.variables`.
+
+        Args:
+            context: The call's `Context`.
+
+        Returns:
+            A ToolResult, or anything that `ToolResult.ok` takes.
+        """
+
+    async def call(
+        self, arguments: Mapping[str, Any] | str | bytes | None = None, context: Context[Any] | None = None
+    ) -> ToolResult:
+        """Call the tool: parse, validate, deadline, execute, normalise, bound.
+
+        Args:
+            arguments: A mapping or JSON text; None, blank and `null` equal `{}`.
+            context: The run's context; default a new one.
+
+        Returns:
+            The result; every failure of the tool is one, an exception never.
+
+        Raises:
+            UsageError: `arguments` is neither a mapping nor text.
+        """
+        return await invoke(self, arguments, context)
+
+    async def call_preview(
+        self, arguments: Mapping[str, Any] | str | bytes | None = None, context: Context[Any] | None = None
+    ) -> ToolResult | None:
+        """What a person is shown before the call, or None when the tool has no preview.
+
+        Args:
+            arguments: As for `call`.
+            context: As for `call`.
+        """
+        return await invoke_preview(self, arguments, context)
+
+    async def call_check(
+        self, arguments: Mapping[str, Any] | str | bytes | None = None, context: Context[Any] | None = None
+    ) -> ToolResult | None:
+        """What came of a call whose outcome is unknown; None when it did not happen or the tool cannot tell.
+
+        Args:
+            arguments: As for `call`.
+            context: As for `call`, with the same call id and effect key.
+        """
+        return await invoke_check(self, arguments, context)
+
+    @functools.cached_property
+    def parameters(self) -> Parameters:
+        """What the tool takes: a schema and its check."""
+        given = self.definition
+        schema = given.schema if isinstance(given, ToolDefinition) else given
+        return SchemaParameters(schema, self.name)
+
+    @functools.cached_property
+    def output_check(self) -> OutputCheck | None:
+        """The check of a successful value, if the tool declares an output."""
+        return output_check(self.output_schema, inspect.Signature.empty, self.name)
+
+    @functools.cached_property
+    def runs(self) -> Runs:
+        """How the body is run."""
+        return how_it_runs(self.execute, thread=self.thread, process=False)
+
+    @property
+    def wire_name(self) -> str:
+        """The name that providers see."""
+        return wire_name(self.name)
+
+    @property
+    def max_retries(self) -> int:
+        """Most further attempts on retryable failures: 0 for `once`, 2 for others unless declared."""
+        return self.retries if self.retries is not None else 0 if self.effect == "once" else 2
+
+    def start(self, values: dict[str, Any], context: Context[Any] | None) -> Any:
+        """Begin the body; used by the checked path, not by callers.
+
+        Args:
+            values: Checked arguments by name.
+            context: The call's context; class tools always get one.
+        """
+        return self.execute(context)
+
+    def __repr__(self) -> str:
+        """Name and effect class."""
+        return f"<{type(self).__name__} {self.name!r} effect={self.effect}>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FunctionTool(Tool, Generic[P, R]):
+    """A tool made from a function; called as a function it is that function.
+
+    Args:
+        function: Sync or async; its annotations make the schema.
+        name: Default the function's name.
+        description: Default the docstring without its parameter block.
+        effect: `read`: no effect outside; `idempotent`: repeating with the same key is harmless; `once`: never repeated
+            without proof or a decision.
+        timeout: Seconds per attempt; holds for the caller.
+        approval: True, or a callable of the checked arguments: a run suspends before the call.
+        preview: `(context, arguments)` to a ToolResult that shows a person what would happen.
+        check: `(context, arguments)` to a ToolResult or None: did it happen?
+        on_unknown: When nobody knows whether it happened: `"ask"` a person or `"fail"`; default by the kind of run.
+        retries: Further attempts on retryable failures; default 0 for `once`, 2 for others.
+        concurrency: Calls at a time across the app; default unlimited.
+        serial: Whether calls of one turn run one after another.
+        max_output: Characters of model-visible text; None lifts the cap.
+        output_schema: A type or JSON Schema of the value; default the return annotation.
+        thread: Whether a sync function runs in a worker thread, context variables copied.
+        process: Whether a sync function runs in a child process, which a deadline really ends.
+        omit_blank: Whether `""` for an optional parameter that is not free text counts as absent.
+        schema: JSON Schema of the arguments, in place of the annotations.
+
+    Raises:
+        ToolDefinitionError: The function or the declaration cannot make a tool.
+
+    Since 0.1.
+    """
+
+    function: Callable[P, R]
+    name: str = ""  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride] - settled in __post_init__
+    description: str = ""  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+    effect: Effect = "once"
+    timeout: float = 60.0
+    approval: bool | Callable[[dict[str, Any]], Any] = False
+    preview: Callable[[Context[Any], dict[str, Any]], Any] | None = None
+    check: Callable[[Context[Any], dict[str, Any]], Any] | None = None
+    on_unknown: Literal["ask", "fail"] | None = None
+    retries: int | None = None
+    concurrency: int | None = None
+    serial: bool = False
+    max_output: int | None = 50_000
+    output_schema: Any = None
+    thread: bool = True
+    process: bool = False
+    omit_blank: bool = False
+    schema: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Read the signature and check the declaration."""
+        set_ = functools.partial(object.__setattr__, self)
+        name = self.name or getattr(self.function, "__name__", "")
+        if not name or name == "<lambda>":
+            raise ToolDefinitionError("a tool needs a name. Pass name= to @tool.")
+        set_("name", name)
+        _check_declaration(name, {k: getattr(self, k) for k in _CHECKS})
+        if self.process and "<locals>" in getattr(self.function, "__qualname__", "<locals>"):
+            raise ToolDefinitionError(
+                f"tool {name!r} runs in a process of its own, so its function must stand at the top level of a module."
+            )
+        if not callable(self.function):
+            raise ToolDefinitionError(f"tool {name!r} is made from {type(self.function).__name__}. Give a function.")
+        if self.schema is None:
+            signature = read_signature(self.function, Context, name)
+            about, parameters, injected, returns = (
+                signature.description,
+                signature,
+                signature.injected,
+                signature.returns,
+            )
+        else:
+            about, injected, returns = inspect.cleandoc(self.function.__doc__ or ""), (), inspect.Signature.empty
+            parameters = SchemaParameters(self.schema, name)
+        set_("description", self.description or about)
+        set_("parameters", parameters)
+        set_("injected", injected)
+        set_("output_check", output_check(self.output_schema, returns, name))
+        set_("runs", how_it_runs(self.function, thread=self.thread, process=self.process))
+        functools.update_wrapper(cast("Any", _Wrapped(self)), self.function, updated=())
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself, unchecked."""
+        return self.function(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> FunctionTool[..., R]:
+        """A tool of the bound method, for `@tool` in a class body."""
+        if instance is None or not inspect.isfunction(self.function):
+            return self
+        return replace(self, function=self.function.__get__(instance, owner))
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """Name, description and schema."""
+        return ToolDefinition(self.name, self.description, self.parameters.schema)
+
+    def execute(self, context: Any) -> Any:
+        """Call the function with what it names among `context.variables`.
+
+        Args:
+            context: A `Context`.
+        """
+        known = self.parameters.schema.get("properties", {})
+        values = {k: v for k, v in context.variables.items() if k in known}
+        return self.start(values, context)
+
+    def start(self, values: dict[str, Any], context: Context[Any] | None) -> Any:
+        """Call the function with checked arguments.
+
+        Args:
+            values: Checked arguments by name.
+            context: Goes to the parameters annotated `Context`.
+        """
+        if self.injected:
+            values = {**values, **dict.fromkeys(self.injected, context)}
+        return self.function(**values)  # pyright: ignore[reportCallIssue] - checked against the same signature
+
+
+class _Wrapped:
+    """Lets `functools.update_wrapper` write to a frozen tool."""
+
+    def __init__(self, tool_: object) -> None:
+        object.__setattr__(self, "_tool", tool_)
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        if key in ("__doc__", "__module__", "__qualname__", "__wrapped__"):
+            object.__setattr__(self._tool, key, value)  # pyright: ignore
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str = "",
+    description: str = "",
+    effect: Effect = "once",
+    timeout: float = 60.0,
+    approval: bool | Callable[[dict[str, Any]], bool | Awaitable[bool]] = False,
+    preview: Callable[[Any, Any], Any] | None = None,
+    check: Callable[[Any, Any], Any] | None = None,
+    on_unknown: Literal["ask", "fail"] | None = None,
+    retries: int | None = None,
+    concurrency: int | None = None,
+    serial: bool = False,
+    max_output: int | None = 50_000,
+    output_schema: Any = None,
+    thread: bool = True,
+    process: bool = False,
+    omit_blank: bool = False,
+    schema: Mapping[str, Any] | None = None,
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(function: Any = None, /, **declaration: Any) -> Any:
+    """Make a tool of a function, bare or with a declaration.
+
+    Args:
+        function: The function, when used without parentheses.
+        declaration: The arguments of `FunctionTool` after the function, by name.
+
+    Returns:
+        The tool, or a decorator that makes it.
+
+    Raises:
+        ToolDefinitionError: The function or the declaration cannot make a tool.
+
+    Since 0.1.
+    """
+    if function is None:
+        return lambda f: FunctionTool(f, **declaration)  # pyright: ignore
+    return FunctionTool(function, **declaration)

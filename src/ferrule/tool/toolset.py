@@ -1,0 +1,183 @@
+"""A set of tools by name: what a run, a server or a command line offers."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from ferrule.errors import ToolDefinitionError, ToolNameError, UnknownToolError
+from ferrule.result import ToolResult
+from ferrule.tool.context import Context
+from ferrule.tool.names import wire_name
+from ferrule.tool.tool import FunctionTool, Tool, ToolDefinition
+
+
+class Toolset:
+    """An immutable set of tools, each under one name and one wire name.
+
+    Args:
+        tools: Tools or plain functions; a mapping gives the names.
+
+    Raises:
+        ToolNameError: Two would answer to one name, or one wire name.
+        ToolDefinitionError: Something that is neither a tool nor a function.
+
+    Since 0.1.
+    """
+
+    __slots__ = ("_by_wire", "_tools")
+
+    def __init__(self, tools: Iterable[Tool | Callable[..., Any]] | Mapping[str, Tool] = ()) -> None:
+        """Take the tools under their names."""
+        self._tools: dict[str, Tool] = {}
+        self._by_wire: dict[str, str] = {}
+        named = cast("Mapping[str, Tool]", tools) if isinstance(tools, Mapping) else None
+        for name, tool in named.items() if named is not None else ((t.name, t) for t in map(as_tool, tools)):
+            self._put(name, tool)
+
+    def _put(self, name: str, tool: Tool) -> None:
+        if name in self._tools:
+            raise ToolNameError(f"two tools are named {name!r}. Rename one, or give its set a prefix.")
+        wire = wire_name(name)
+        if wire in self._by_wire:
+            other = self._by_wire[wire]
+            raise ToolNameError(f"tools {other!r} and {name!r} share the wire name {wire!r}. Rename one.")
+        self._tools[name] = tool
+        self._by_wire[wire] = name
+
+    def add(self, *tools: Tool | Callable[..., Any]) -> Toolset:
+        """A set with more tools.
+
+        Args:
+            tools: Tools or plain functions.
+
+        Raises:
+            ToolNameError: A name is taken.
+        """
+        more = [as_tool(t) for t in tools]
+        new = Toolset(self._tools)
+        for tool in more:
+            new._put(tool.name, tool)
+        return new
+
+    def filter(self, keep: Callable[[Tool], bool] | Iterable[str]) -> Toolset:
+        """A set with only some of the tools.
+
+        Args:
+            keep: A test of the tool, or the names to keep.
+
+        Raises:
+            UnknownToolError: A name to keep is not there.
+        """
+        if callable(keep):
+            return Toolset({n: t for n, t in self._tools.items() if keep(t)})
+        return Toolset({name: self[name] for name in keep})
+
+    def prefix(self, prefix: str) -> Toolset:
+        """A set whose names begin with a prefix; the tools stay what they are.
+
+        Args:
+            prefix: For example `github_`.
+        """
+        return Toolset({prefix + n: t for n, t in self._tools.items()})
+
+    def find(self, name: str) -> Tool | None:
+        """The tool of a name or wire name, or None.
+
+        Args:
+            name: Either.
+        """
+        return self._tools.get(name) or self._tools.get(self._by_wire.get(name, ""))
+
+    def close_names(self, name: str) -> list[str]:
+        """Names that somebody may have meant, the closest first; at most three.
+
+        Args:
+            name: What they said.
+        """
+        ends = {n: n for n in self._tools} | {n.rpartition("__")[2]: n for n in self._tools}
+        close = difflib.get_close_matches(name[:200], list(ends), n=3, cutoff=0.5)
+        return list(dict.fromkeys(ends[c] for c in close))
+
+    def definitions(self) -> list[ToolDefinition]:
+        """What to tell about each tool, under the names of this set."""
+        return [ToolDefinition(n, t.description, t.parameters.schema) for n, t in self._tools.items()]
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | bytes | None = None,
+        context: Context[Any] | None = None,
+    ) -> ToolResult:
+        """Call a tool by name or wire name; an unknown name gives a failed result that lists close ones.
+
+        Args:
+            name: As asked for, by a model perhaps.
+            arguments: As for `Tool.call`.
+            context: As for `Tool.call`.
+
+        Raises:
+            UsageError: `arguments` is neither a mapping nor text.
+        """
+        tool = self.find(name)
+        if tool is None:
+            return ToolResult.failed(self._unknown(name), code="unknown_tool")
+        return await tool.call(arguments, context)
+
+    def _unknown(self, name: str) -> str:
+        close = self.close_names(name)
+        offer = (
+            f"Close names: {', '.join(close)}."
+            if close
+            else f"There are: {', '.join(list(self._tools)[:20]) or 'none'}."
+        )
+        return f"There is no tool {name[:100]!r}. {offer}"
+
+    def __getitem__(self, name: str) -> Tool:
+        """The tool of a name or wire name that must be there."""
+        tool = self.find(name)
+        if tool is None:
+            raise UnknownToolError(self._unknown(name))
+        return tool
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a name or wire name is there."""
+        return isinstance(name, str) and self.find(name) is not None
+
+    def __iter__(self) -> Iterator[Tool]:
+        """Go through the tools in order of registration."""
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._tools)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in order of registration."""
+        return tuple(self._tools)
+
+    def __repr__(self) -> str:
+        """The names."""
+        return f"Toolset({', '.join(self._tools)})"
+
+
+def as_tool(value: Tool | Callable[..., Any]) -> Tool:
+    """A tool as it is; a plain function made into one.
+
+    Args:
+        value: Either.
+
+    Raises:
+        ToolDefinitionError: It is neither.
+
+    Since 0.1.
+    """
+    if isinstance(value, Tool):
+        return value
+    if callable(value) and not isinstance(value, type):
+        return FunctionTool(value)
+    hint = " Make an instance of it first." if isinstance(value, type) else ""
+    shown = value.__name__ if isinstance(value, type) else type(value).__name__
+    raise ToolDefinitionError(f"{shown} is neither a tool nor a function.{hint}")

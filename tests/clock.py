@@ -1,0 +1,47 @@
+"""An event loop whose clock jumps to the next timer when nothing else is left to do.
+
+Tests of deadlines say seconds and take none. What needs real threads or
+processes runs on the ordinary loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    """Never waits: asked to, it puts the clock forward instead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if not ready and timeout is None:
+            raise RuntimeError("every task waits and no timer is set: the test would hang")
+        if not ready and timeout:
+            self.now += timeout
+        return ready
+
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """A selector loop on that clock."""
+
+    def __init__(self) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        return self._jumping.now
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on a loop whose clock jumps."""
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        return runner.run(main)

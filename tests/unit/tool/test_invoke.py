@@ -1,0 +1,572 @@
+"""The checked call: deadlines, endings, threads, generators, and what becomes data."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from typing import Any
+
+import pytest
+from tests.clock import run
+
+from ferrule import Context, Part, Tool, ToolResult, Variables, tool
+from ferrule.tool.invoke import how_it_runs, invoke
+
+tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
+
+
+# -- what a tool returns ----------------------------------------------------------------------------------------
+
+
+@tool(effect="read")
+async def echo(value: Any) -> Any:
+    """Give the value back."""
+    return value
+
+
+@pytest.mark.case("C031")
+@pytest.mark.parametrize("value", [None, 0, "", [], {}, False, 0.0])
+def test_a_falsy_value_is_a_success(value: Any) -> None:
+    result = run(echo.call({"value": value}))
+    assert (result.status, result.value) == ("done", value)
+
+
+def test_a_result_that_a_tool_returns_is_taken_as_it_is() -> None:
+    made = ToolResult.failed("no such order", code="refused")
+
+    @tool
+    async def find() -> ToolResult:
+        return made
+
+    assert run(find.call()) is made
+
+
+def test_a_hand_written_part_dict_that_is_none_fails_and_is_named() -> None:
+    @tool
+    async def shot() -> ToolResult:
+        return ToolResult("done", False, parts=[{"type": "image", "mimeType": "image/png"}])
+
+    result = run(shot.call())
+    assert result.error == (
+        "the tool returned a part that is none: part 0: an image part has neither data nor url. Give exactly one of them."
+    )
+
+
+def test_a_coroutine_returned_by_a_sync_function_is_awaited() -> None:
+    async def later() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    @tool
+    def start() -> Awaitable[int]:
+        return later()
+
+    assert asyncio.run(start.call()).value == 7
+
+
+def test_the_yields_of_a_generator_are_progress_and_its_return_is_the_value() -> None:
+    seen: list[Any] = []
+
+    @tool
+    def count(n: int) -> Generator[int, None, str]:
+        yield from range(n)
+        return "counted"
+
+    result = asyncio.run(count.call({"n": 3}, Context(on_progress=seen.append)))
+    assert (result.value, seen) == ("counted", [0, 1, 2])
+
+
+def test_the_last_yield_of_an_async_generator_is_the_value_and_the_others_progress() -> None:
+    seen: list[Any] = []
+
+    @tool
+    async def count(n: int) -> AsyncIterator[int]:
+        for i in range(n):
+            yield i
+
+    result = run(count.call({"n": 3}, Context(on_progress=seen.append)))
+    assert (result.value, seen) == (2, [0, 1])
+    assert run(count.call({"n": 0})).value is None
+
+
+# -- what a tool raises -----------------------------------------------------------------------------------------
+
+
+def raising(error: BaseException) -> Any:
+    @tool(effect="read")
+    async def broken() -> None:
+        raise error
+
+    return broken
+
+
+@pytest.mark.case("C034")
+@pytest.mark.parametrize(
+    ("error", "text", "code"),
+    [
+        (KeyError("x"), "KeyError: 'x'", "exception"),
+        (TimeoutError(), "TimeoutError", "timeout"),
+        (ConnectionRefusedError("p"), "ConnectionRefusedError: p", "unavailable"),
+        (PermissionError("no"), "PermissionError: no", "denied"),
+        (RuntimeError("GET https://api.example.invalid/s?key=FAKEKEY123 failed"),
+         "RuntimeError: GET https://api.example.invalid/s?key=[redacted] failed", "exception"),
+    ],
+)  # fmt: skip
+def test_an_exception_becomes_a_failure_with_type_and_message(error: Exception, text: str, code: str) -> None:
+    result = run(raising(error).call())
+    assert result.failure is not None
+    assert (result.error, result.failure.code, result.failure.type) == (text, code, type(error).__name__)
+
+
+@pytest.mark.case("C035")
+def test_the_leaves_of_an_exception_group_are_told() -> None:
+    group = ExceptionGroup("x", [ExceptionGroup("y", [ConnectionRefusedError("p")]), ValueError("v")])
+    assert run(raising(group).call()).error == "ConnectionRefusedError: p; ValueError: v"
+
+
+@pytest.mark.case("C035")
+@pytest.mark.parametrize(
+    "error",
+    [KeyboardInterrupt(), SystemExit(3), BaseExceptionGroup("x", [ValueError("v"), KeyboardInterrupt()])],
+    ids=["interrupt", "exit", "group"],
+)
+def test_the_end_of_the_process_is_never_data(error: BaseException) -> None:
+    with pytest.raises(type(error)):
+        run(raising(error).call())
+
+
+@pytest.mark.case("C044")
+def test_one_failing_call_leaves_its_siblings_alone_and_nothing_runs_on() -> None:
+    @tool(effect="read")
+    async def work(kind: str) -> str:
+        await asyncio.sleep(0.01)
+        if kind == "raise":
+            raise ValueError("mine")
+        if kind == "cancel":
+            raise asyncio.CancelledError
+        await asyncio.sleep(0.04)
+        return kind
+
+    async def main() -> tuple[list[ToolResult], int]:
+        results = await asyncio.gather(*(work.call({"kind": k}) for k in ("a", "raise", "cancel", "d")))
+        return results, len(asyncio.all_tasks())
+
+    results, tasks = run(main())
+    assert [r.success for r in results] == [True, False, False, True]
+    assert [r.failure.code for r in results if r.failure] == ["exception", "cancelled"]
+    assert tasks == 1
+
+
+def test_cancellation_from_outside_reaches_the_tool_and_the_caller() -> None:
+    ended: list[str] = []
+
+    @tool
+    async def work() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            ended.append("tool")
+
+    async def main() -> None:
+        task = asyncio.create_task(work.call())
+        await asyncio.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(asyncio.all_tasks()) == 1
+
+    run(main())
+    assert ended == ["tool"]
+
+
+# -- the deadline -----------------------------------------------------------------------------------------------
+
+
+async def timed(work: Awaitable[ToolResult]) -> tuple[ToolResult, float]:
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    return await work, loop.time() - start
+
+
+@pytest.mark.parametrize(
+    ("effect", "code", "text"),
+    [
+        ("read", "timeout", "Tool 'nap' timed out after 2 s. It was stopped."),
+        ("idempotent", "timeout", "Tool 'nap' timed out after 2 s. It was stopped."),
+        ("once", "outcome_unknown", "Tool 'nap' timed out after 2 s. It was stopped; its effect may have happened."),
+    ],
+)
+def test_the_deadline_ends_an_async_call_and_says_what_is_known(effect: Any, code: str, text: str) -> None:
+    @tool(effect=effect, timeout=2)
+    async def nap() -> None:
+        await asyncio.sleep(100)
+
+    result, seconds = run(timed(nap.call()))
+    assert result.failure is not None
+    assert (result.error, result.failure.code, round(seconds, 3)) == (text, code, 2.0)
+
+
+def test_the_deadline_holds_for_the_caller_of_a_tool_that_refuses_to_stop() -> None:
+    late: list[ToolResult] = []
+
+    @tool(effect="read", timeout=1)
+    async def stubborn() -> str:
+        for _ in range(5):
+            try:
+                await asyncio.sleep(3)
+            except asyncio.CancelledError:
+                continue
+        return "finished anyway"
+
+    async def main() -> tuple[ToolResult, float]:
+        answer = await timed(invoke(stubborn, late=late.append))
+        await asyncio.sleep(60)
+        return answer
+
+    result, seconds = run(main())
+    assert result.error == "Tool 'stubborn' timed out after 1 s. It was told to stop and may still be running."
+    assert round(seconds, 3) == 1.0
+    assert [r.value for r in late] == ["finished anyway"]
+
+
+def test_a_context_with_less_time_shortens_the_deadline() -> None:
+    @tool(effect="read", timeout=50)
+    async def nap(ctx: Context[Any]) -> None:
+        await asyncio.sleep(100)
+
+    _, seconds = run(timed(nap.call({}, Context(deadline=time.monotonic() + 3))))
+    assert 2.5 < seconds <= 3
+
+
+def test_a_tool_can_see_that_nobody_waits_any_more() -> None:
+    seen: list[bool] = []
+
+    @tool(effect="read", timeout=1)
+    async def look(ctx: Context[Any]) -> None:
+        try:
+            await asyncio.sleep(5)
+        finally:
+            seen.append(ctx.cancelled())
+
+    run(look.call())
+    assert seen == [True]
+
+
+@pytest.mark.case("C109")
+def test_a_sync_tool_that_overruns_is_reported_truthfully_and_its_late_end_is_told() -> None:
+    release, late = threading.Event(), []
+
+    @tool(effect="read", timeout=0.05)
+    def stuck() -> str:
+        release.wait(30)
+        return "late"
+
+    async def main() -> ToolResult:
+        told = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def settle(result: ToolResult) -> None:
+            late.append(result)
+            loop.call_soon_threadsafe(told.set)
+
+        result = await invoke(stuck, late=settle)
+        release.set()
+        await asyncio.wait_for(told.wait(), 30)
+        return result
+
+    result = asyncio.run(main())
+    assert result.error == "Tool 'stuck' timed out after 0.05 s. It may still be running."
+    assert [r.value for r in late] == ["late"]
+
+
+@pytest.mark.case("C109")
+def test_fifty_stuck_calls_do_not_starve_a_quick_one() -> None:
+    release = threading.Event()
+
+    @tool(effect="read", timeout=0.05)
+    def stuck() -> None:
+        release.wait(30)
+
+    @tool(effect="read", timeout=30)
+    def quick() -> str:
+        return "here"
+
+    async def main() -> tuple[list[ToolResult], ToolResult]:
+        return list(await asyncio.gather(*(stuck.call() for _ in range(50)))), await quick.call()
+
+    try:
+        results, last = asyncio.run(main())
+    finally:
+        release.set()
+    assert {r.failure.code for r in results if r.failure} == {"timeout"}
+    assert last.value == "here"
+
+
+# -- threads and context variables ------------------------------------------------------------------------------
+
+
+@pytest.mark.case("C113")
+def test_context_variables_reach_every_kind_of_tool_and_each_run_sees_its_own() -> None:
+    @tool
+    def in_thread() -> str:
+        return tenant.get()
+
+    @tool(thread=False)
+    def inline() -> str:
+        return tenant.get()
+
+    @tool
+    async def in_step() -> str:
+        return tenant.get()
+
+    @tool
+    async def in_task() -> str:
+        await asyncio.sleep(0)
+        return tenant.get()
+
+    @tool
+    def generator() -> Generator[str, None, str]:
+        yield tenant.get()
+        return tenant.get()
+
+    async def one(name: str) -> list[Any]:
+        tenant.set(name)
+        return [(await t.call()).value for t in (in_thread, inline, in_step, in_task, generator)]
+
+    async def main() -> list[list[Any]]:
+        return await asyncio.gather(one("a"), one("b"))
+
+    assert asyncio.run(main()) == [["a"] * 5, ["b"] * 5]
+
+
+@pytest.mark.case("C113")
+def test_context_variables_reach_preview_and_check() -> None:
+    def look(ctx: Context[Any], arguments: dict[str, Any]) -> ToolResult:
+        return ToolResult.ok(tenant.get())
+
+    @tool(preview=look, check=look)
+    def pay() -> None: ...
+
+    async def main() -> list[Any]:
+        tenant.set("a")
+        found = [await pay.call_preview(), await pay.call_check()]
+        return [r.value for r in found if r]
+
+    assert asyncio.run(main()) == ["a", "a"]
+
+
+def test_a_sync_tool_runs_in_a_worker_thread_unless_declared_inline() -> None:
+    @tool
+    def threaded() -> int:
+        return threading.get_ident()
+
+    @tool(thread=False)
+    def inline() -> int:
+        return threading.get_ident()
+
+    async def main() -> tuple[Any, Any]:
+        return (await threaded.call()).value, (await inline.call()).value
+
+    threaded_in, inline_in = asyncio.run(main())
+    assert inline_in == threading.get_ident() != threaded_in
+
+
+async def awaits() -> None:
+    await asyncio.sleep(0)
+
+
+async def never_awaits() -> int:
+    return 1
+
+
+async def yields() -> AsyncIterator[int]:
+    yield 1
+
+
+def plain_function() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "expected"),
+    [
+        (never_awaits, {}, "step"),
+        (awaits, {}, "task"),
+        (yields, {}, "task"),
+        (plain_function, {}, "thread"),
+        (plain_function, {"thread": False}, "inline"),
+        (plain_function, {"process": True}, "process"),
+    ],
+)
+def test_how_a_body_runs_follows_from_its_code(function: Callable[..., Any], options: Any, expected: str) -> None:
+    assert how_it_runs(function, **{"thread": True, "process": False, **options}) == expected
+
+
+# -- processes --------------------------------------------------------------------------------------------------
+
+
+@tool(effect="read", process=True, timeout=60)
+def own_pid(extra: int) -> int:
+    """Give the pid plus something."""
+    return os.getpid() + extra
+
+
+@tool(effect="read", process=True, timeout=60)
+def breaks() -> None:
+    """Raise."""
+    raise LookupError("gone")
+
+
+def test_a_tool_may_run_in_a_process_of_its_own() -> None:
+    result = asyncio.run(own_pid.call({"extra": 0}))
+    assert isinstance(result.value, int)
+    assert result.value != os.getpid()
+
+
+def test_an_exception_in_a_child_process_is_told_like_any_other() -> None:
+    result = asyncio.run(breaks.call())
+    assert result.failure is not None
+    assert (result.error, result.failure.type) == ("LookupError: gone", "LookupError")
+
+
+# -- class tools and variables ----------------------------------------------------------------------------------
+
+
+class Multiply(Tool):
+    """Multiply two numbers."""
+
+    name = "multiply"  # pyright: ignore[reportAssignmentType]
+
+    def execute(self, context: Context[Any]) -> ToolResult:
+        return ToolResult.ok(context.variables["a"] * context.variables["b"])
+
+
+def test_a_class_tool_finds_its_arguments_among_the_variables() -> None:
+    assert asyncio.run(Multiply().call({"a": 6, "b": 7})).value == 42
+
+
+def test_what_escapes_a_class_tool_is_a_failure_in_call_and_raises_from_execute() -> None:
+    result = asyncio.run(Multiply().call({"a": 6}))
+    assert result.error == "KeyError: 'b'"
+    with pytest.raises(KeyError):
+        Multiply().execute(Context(variables={"a": 6}))
+
+
+def test_a_call_sees_a_snapshot_and_its_changes_are_applied_when_it_settles() -> None:
+    class Count(Tool):
+        name = "count"  # pyright: ignore[reportAssignmentType]
+
+        async def execute(self, context: Context[Any]) -> ToolResult:
+            before = context.variables.get("n")
+            await asyncio.sleep(context.variables["wait"])
+            context.variables.set("n", before + 1)
+            context.variables.remove("old")
+            return ToolResult.ok(before)
+
+    variables = Variables({"n": 0, "old": True})
+
+    async def main() -> list[Any]:
+        outer = Context[Any](variables=variables)
+        results = await asyncio.gather(Count().call({"wait": 2}, outer), Count().call({"wait": 1}, outer))
+        return [r.value for r in results]
+
+    assert run(main()) == [0, 0]
+    assert variables.as_dict() == {"n": 1}
+
+
+def test_arguments_of_a_class_tool_do_not_stay_among_the_variables() -> None:
+    variables = Variables()
+    asyncio.run(Multiply().call({"a": 6, "b": 7}, Context(variables=variables)))
+    assert variables.as_dict() == {}
+
+
+# -- suspension -------------------------------------------------------------------------------------------------
+
+
+def test_a_question_without_an_answer_suspends_past_handlers_for_every_exception() -> None:
+    @tool
+    async def deploy(ctx: Context[Any]) -> str:
+        try:
+            answer = ctx.ask("input", "Which environment?")
+        except Exception:
+            return "swallowed"
+        return str(answer.data)
+
+    result = run(deploy.call())
+    assert (result.status, result.output) == ("suspended", "Which environment?")
+    assert result.pending is not None
+    assert result.pending.kind == "input"
+
+
+def test_a_suspended_result_written_as_a_plain_dict_is_converted() -> None:
+    @tool
+    async def park() -> ToolResult:
+        return ToolResult("wait", True, {"pending": {"id": "r1", "kind": "input", "prompt": "Name?"}})
+
+    result = run(park.call())
+    assert result.status == "suspended"
+    assert result.metadata is not None
+    assert result.metadata["pending"].prompt == "Name?"
+
+
+def test_a_malformed_request_is_a_failure_that_names_it() -> None:
+    @tool
+    async def park() -> ToolResult:
+        return ToolResult("wait", True, {"pending": {"id": "r1", "kind": "input"}})
+
+    result = run(park.call())
+    assert result.error == "the tool suspended with a malformed request: the request has no field 'prompt'."
+
+
+# -- what leaves ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.case("C032")
+def test_a_huge_text_is_cut_for_the_model_and_kept_whole_for_code() -> None:
+    whole = "a😀" * 1_000_000
+
+    @tool
+    async def dump() -> str:
+        return whole
+
+    result = run(dump.call({}, Context(call_id="call_1")))
+    assert len(result.output) <= 50_000
+    assert "of 2,000,000 characters left out; the whole output is kept with call_1" in result.output
+    assert (result.output[:2], result.output[-2:]) == ("a😀", "a😀")
+    assert result.value is whole
+    assert result.metadata is not None
+    assert result.metadata["full_output"] is whole
+
+
+def test_a_value_that_does_not_fit_the_declared_type_fails_and_is_kept() -> None:
+    @tool
+    async def count() -> int:
+        return "many"  # pyright: ignore[reportReturnType]
+
+    result = run(count.call())
+    assert (result.status, result.value) == ("failed", "many")
+    assert result.error is not None
+    assert result.error.startswith("Tool 'count' returned a value that does not fit its declared output:")
+
+
+def test_a_part_that_a_tool_returns_becomes_a_part_and_a_line_of_text() -> None:
+    @tool
+    async def note() -> list[Any]:
+        return ["see", Part("file", mimeType="text/csv", data="YSxi", name="a.csv")]
+
+    result = run(note.call())
+    assert result.output == "see\nfile (text/csv, 3 bytes)"
+    assert result.parts == [{"type": "file", "mimeType": "text/csv", "data": "YSxi", "name": "a.csv"}]
+
+
+def test_bytes_become_a_file_part() -> None:
+    @tool
+    async def fetch() -> bytes:
+        return b"%PDF-1.7 ..."
+
+    result = run(fetch.call())
+    assert result.parts is not None
+    assert (result.output, result.parts[0]["mimeType"]) == ("file (application/pdf, 12 bytes)", "application/pdf")
