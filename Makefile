@@ -11,7 +11,7 @@ LOCAL = -e '.[all]' -e ./compat/toolnexus -e ./compat/bindai_tool
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-header --no-annotate
 
 # The caller's own virtual environment, paths and pip settings must not leak in; an empty HOME counts as none.
-ISOLATE = unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV CONDA_PREFIX PIP_TARGET PIP_PREFIX; \
+ISOLATE = unset PYTHONPATH PYTHONHOME PYTHONSAFEPATH VIRTUAL_ENV CONDA_PREFIX PIP_TARGET PIP_PREFIX; \
 	[ -n "$${HOME:-}" ] || unset HOME; \
 	PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONNOUSERSITE=1 PYRIGHT_PYTHON_IGNORE_WARNINGS=1; \
 	export PIP_USER PIP_DISABLE_PIP_VERSION_CHECK PYTHONNOUSERSITE PYRIGHT_PYTHON_IGNORE_WARNINGS;
@@ -26,7 +26,7 @@ help:
 	@echo 'make clean   remove .venv, builds and caches'
 
 demo: .venv/.installed
-	@$(ISOLATE) PYTHONPATH=examples/license_audit $(BIN)/python -m license_audit
+	@$(ISOLATE) cd examples/license_audit && ../../$(BIN)/python -m license_audit
 
 test: check
 	@echo 'pytest'

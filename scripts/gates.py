@@ -35,7 +35,7 @@ _HOSTS = "|".join(re.escape(".".join(labels)) for labels in (("pypi", "org"), ("
 _HOST_PATTERN = re.compile(_HOSTS.encode(), re.IGNORECASE)
 # A directory that exists on somebody's machine only; not the tail of a URL, a relative path or a substitution.
 _PATH_PATTERN = re.compile(
-    rb"(?:(?<![\w.:/~#\-)}\]>*])|(?<=file://))/(?:root|work|tmp|(?:home|Users)/[\w.-]+)/[\w.-]|\b[A-Z]:\\+Users\\"
+    rb"(?:(?<![\w.:/~#\-)}\]>*])|(?<=file://))/(?:root|work|tmp|(?:home|Users)/[\w.-]+)/[\w.-]|\b[A-Z]:\\+Users\\+[\w.-]+\\"
 )
 _UNSEARCHED = {"__pycache__", "node_modules", "build", "dist", "htmlcov"}
 

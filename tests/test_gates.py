@@ -317,7 +317,7 @@ def test_face_has_at_most_sixty_names(tree: Path) -> None:
         (f"path = '{ROOT_PATH}'", "a path of some machine"),
         ("file://" + ROOT_PATH, "a path of some machine"),
         ("open " + "/" + "home/me/file", "a path of some machine"),
-        ("open C:" + "\\" + "Users" + "\\me", "a path of some machine"),
+        ("open C:" + "\\" + "Users" + "\\me\\file", "a path of some machine"),
     ],
 )
 def test_registry_host_or_machine_path_is_found_in_any_file(tree: Path, text: str, kind: str) -> None:

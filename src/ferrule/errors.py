@@ -53,7 +53,7 @@ class UnsupportedPartError(UsageError, ValueError):
     def __init__(self, part_type: str, mime_type: str | None, style: str) -> None:
         """Name the part and the style that cannot carry it."""
         kind = f"{part_type} part ({mime_type})" if mime_type else f"{part_type} part"
-        super().__init__(f"{style} has no shape for the {kind}. Convert it to a supported type or send its text instead.")
+        super().__init__(f"{style} has no shape for the {kind}. Convert it to a supported type or send its text.")
         self.part_type = part_type
         self.mime_type = mime_type
         self.style = style
@@ -76,7 +76,7 @@ class UnknownToolError(UsageError, KeyError):
 
     def __str__(self) -> str:
         """Give the message itself; KeyError would quote it."""
-        return str(self.args[0])
+        return Exception.__str__(self)
 
 
 class ToolDefinitionError(FerruleError):
@@ -105,15 +105,15 @@ class JSONSyntaxError(FerruleError, ValueError):
 
     Args:
         reason: What is wrong, without the text itself.
-        line: Line of the fault, from 1.
-        column: Column of the fault, from 1.
+        line: Line of the fault, from 1, where it is known.
+        column: Column of the fault, from 1, where it is known.
 
     Since 0.1.
     """
 
-    def __init__(self, reason: str, line: int = 1, column: int = 1) -> None:
+    def __init__(self, reason: str, line: int | None = None, column: int | None = None) -> None:
         """Keep the position beside the text."""
-        super().__init__(f"{reason} at line {line} column {column}")
+        super().__init__(f"{reason} at line {line} column {column}" if line else reason)
         self.reason = reason
         self.line = line
         self.column = column

@@ -2,7 +2,7 @@
 
 # The programs are unannotated where the page is, and read optional fields without asking.
 # pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportArgumentType=false
 from __future__ import annotations
 
 from pathlib import Path

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 import typer
-from rich.text import Text
 
 from ferrule.app import App, find_project
 from ferrule.cli.about import installed_version

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 import typer
@@ -43,6 +44,7 @@ def _start(  # pyright: ignore[reportUnusedFunction] - typer calls it
         typer.echo(ctx.get_help())
 
 
+@cache
 def build() -> Any:
     """The command as typer makes it of `cli`.
 

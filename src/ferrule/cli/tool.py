@@ -21,7 +21,7 @@ from ferrule.cli.parts import make_folder, save_parts
 from ferrule.cli.session import Session, command
 from ferrule.errors import UsageError
 from ferrule.result import ToolResult
-from ferrule.strict_json import plain
+from ferrule.strict_json import parse, plain
 from ferrule.tool.arguments import InvalidArguments, read
 from ferrule.tool.context import Context
 from ferrule.tool.tool import Tool
@@ -109,43 +109,42 @@ def call_tool(
 ) -> ExitCode:
     """Call a tool and show its result. Nothing is stored, and no failure is retried.
 
-    The exit code is 0 when the tool is done, 1 when it failed, 2 when the arguments do not fit, 5 when it waits for an answer.
+    The exit code is 0 when the tool is done, 1 when it failed, 2 when the arguments do not fit, and 5 when it waits for
+    an answer.
     """
     name, tool = find_tool(session.load(), name)
     arguments = read_arguments(tool.parameters.schema, pairs or (), args_json)
     if save is not None:
         make_folder(save)
     context = Context[Any](on_progress=session.progress)
-    made = _preview(name, tool, arguments, context) if preview else _call(session, name, tool, arguments, context, yes)
-    result = _run(session, name, tool, made, harmless=preview)
+    if preview:
+        result = _preview(session, name, tool, arguments, context)
+    else:
+        result = _call(session, name, tool, arguments, context, yes)
     return _show(session, result, save, full)
 
 
-def _run(session: Session, name: str, tool: Tool, work: Any, *, harmless: bool) -> ToolResult:
-    try:
-        return session.run(work)
-    except KeyboardInterrupt:
-        left = "" if harmless or tool.effect == "read" else "; its effect may have happened"
-        raise Interrupted(f"interrupted while tool {name!r} ran{left}.") from None
-
-
-async def _preview(name: str, tool: Tool, arguments: Arguments, context: Context[Any]) -> ToolResult:
-    shown = await tool.call_preview(arguments, context)
+def _preview(session: Session, name: str, tool: Tool, arguments: Arguments, context: Context[Any]) -> ToolResult:
+    shown = session.run(tool.call_preview(arguments, context))
     if shown is None:
         raise UsageError(f"tool {name!r} has no preview. Declare one with preview= on @tool.")
     return shown
 
 
-async def _call(
+def _call(
     session: Session, name: str, tool: Tool, arguments: Arguments, context: Context[Any], yes: bool
 ) -> ToolResult:
     try:
-        needed = not yes and await _needs_approval(tool, arguments)
+        needed = not yes and session.run(_needs_approval(tool, arguments))
     except Exception as error:  # the tool's own rule failed: as with the tool itself, that is a failed result
         return ToolResult.failed(error)
-    if needed and not await _approved(session, name, tool, arguments, context):
+    if needed and not _approved(session, name, tool, arguments, context):
         return ToolResult.failed(f"The call of {name!r} was declined.", code="denied")
-    return await tool.call(arguments, context)
+    try:
+        return session.run(tool.call(arguments, context))
+    except KeyboardInterrupt:
+        left = "" if tool.effect == "read" else "; its effect may have happened"
+        raise Interrupted(f"interrupted while tool {name!r} ran{left}.") from None
 
 
 async def _needs_approval(tool: Tool, arguments: Arguments) -> bool:
@@ -159,16 +158,18 @@ async def _needs_approval(tool: Tool, arguments: Arguments) -> bool:
     return bool(await needed if inspect.isawaitable(needed) else needed)
 
 
-async def _approved(session: Session, name: str, tool: Tool, arguments: Arguments, context: Context[Any]) -> bool:
+def _approved(session: Session, name: str, tool: Tool, arguments: Arguments, context: Context[Any]) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
             f"tool {name!r} needs approval, and there is no terminal to ask on. Approve the call with --yes"
             f"{', or look first with --preview' if tool.preview is not None else ''}."
         )
-    shown = await tool.call_preview(arguments, context)
-    session.say(shown.output if shown is not None else json_text(plain(arguments), indent=2))
+    shown = session.run(tool.call_preview(arguments, context))
+    told = arguments if isinstance(arguments, Mapping) else parse(arguments)
+    session.say(shown.output if shown is not None else json_text(plain(told, big_ints="number"), indent=2))
     sys.stderr.write(f"Call {name!r} like this? [y/N] ")
     sys.stderr.flush()
+    # Asked outside the event loop: inside it, the first Ctrl-C would not be heard.
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

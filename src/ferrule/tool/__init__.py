@@ -1,9 +1,7 @@
 """Tools: declaring them, checking their arguments, calling them."""
 
 from ferrule.tool.context import Context, Variables
-from ferrule.tool.invoke import invoke
-from ferrule.tool.names import wire_name
 from ferrule.tool.tool import FunctionTool, Tool, ToolDefinition, tool
 from ferrule.tool.toolset import Toolset
 
-__all__ = ["Context", "FunctionTool", "Tool", "ToolDefinition", "Toolset", "Variables", "invoke", "tool", "wire_name"]
+__all__ = ["Context", "FunctionTool", "Tool", "ToolDefinition", "Toolset", "Variables", "tool"]

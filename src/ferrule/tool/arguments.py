@@ -13,11 +13,12 @@ from typing import Any, Protocol, cast
 import orjson
 
 from ferrule.errors import JSONSyntaxError, ToolDefinitionError, UsageError
-from ferrule.strict_json import dumps, parse, plain
+from ferrule.strict_json import clean, dumps, parse, plain
 
 Schema = dict[str, Any]
 MAX_FAULTS = 10
 MAX_NESTING = 100
+_COMBINING = frozenset({"anyOf", "oneOf", "allOf", "$ref"})
 
 
 class InvalidArguments(Exception):
@@ -63,20 +64,21 @@ def read(parameters: Parameters, arguments: object, *, omit_blank: bool = False)
     Since 0.1.
     """
     text = as_text(arguments)
+    if omit_blank:
+        text = _without_blanks(parameters.schema, text)
     try:
         return parameters.check(text), text
-    except JSONSyntaxError as error:
-        raise InvalidArguments(f"The arguments are not valid JSON: {error}. Send one JSON object.") from None
-    except Fault as fault:
-        first = fault
-    mended = _mend(parameters.schema, parse(text), omit_blank)
+    except (JSONSyntaxError, Fault) as error:
+        problem = error
+    mended = _mend(parameters.schema, text) if isinstance(problem, Fault) else None
     if mended is not None:
+        text = _without_blanks(parameters.schema, mended) if omit_blank else mended
         try:
-            text = dumps(mended)
             return parameters.check(text), text
         except Fault as fault:
-            first = fault
-    raise InvalidArguments(_sentence(first.faults)) from None
+            problem = fault
+    # Raised here and not in a handler: what was caught may hold the arguments.
+    raise InvalidArguments(_sentence(problem))
 
 
 def as_text(arguments: object) -> str | bytes:
@@ -90,9 +92,10 @@ def as_text(arguments: object) -> str | bytes:
 
     Since 0.1.
     """
-    if isinstance(arguments, str | bytes):
-        bare = arguments.strip()
-        return arguments if bare and bare not in ("null", b"null") else "{}"
+    if isinstance(arguments, bytes):
+        return "{}" if arguments.strip() in (b"", b"null") else arguments
+    if isinstance(arguments, str):
+        return "{}" if arguments.strip() in ("", "null") else clean(arguments)
     if arguments is None:
         return "{}"
     if isinstance(arguments, Mapping):
@@ -100,10 +103,12 @@ def as_text(arguments: object) -> str | bytes:
     raise UsageError(f"arguments must be a mapping, JSON text or None, not {type(arguments).__name__}.")
 
 
-def _sentence(faults: list[tuple[str, str]]) -> str:
+def _sentence(problem: JSONSyntaxError | Fault) -> str:
     """One line a model can act on; several rules for one place are alternatives."""
+    if isinstance(problem, JSONSyntaxError):
+        return f"The arguments are not valid JSON: {problem}. Send one JSON object."
     by_path: dict[str, list[str]] = {}
-    for path, rule in faults:
+    for path, rule in problem.faults:
         rules = by_path.setdefault(path, [])
         if rule not in rules:
             rules.append(rule)
@@ -143,26 +148,24 @@ def json_type(value: object) -> str:
 # -- mending, directed by the schema ----------------------------------------------------------------------------
 
 
-def _mend(schema: Schema, data: Any, omit_blank: bool) -> Any:
-    """JSON text unwrapped where an object or array is wanted, blanks left out if asked; None when nothing changed."""
+def _mend(schema: Schema, text: str | bytes) -> bytes | None:
+    """The text with JSON text unwrapped where an object or array is wanted; None when there is none."""
+    data = parse(text)
     mended = _unwrap(schema, schema, data, 0)
-    if omit_blank and isinstance(mended, dict):
-        mended = _without_blanks(schema, cast("dict[str, Any]", mended))
-    return None if mended is data or mended == data else mended
+    return None if mended == data else dumps(mended)
 
 
 def _unwrap(root: Schema, schema: Schema, data: Any, depth: int) -> Any:
     if depth > MAX_NESTING:
         return data
-    branches = list(_branches(root, schema, 0))
+    leaves = _leaves(root, schema)
     if isinstance(data, str):
-        return _from_json_text(data, _types(branches))
+        return _from_json_text(data, _types(leaves))
     if isinstance(data, list):
-        items: Schema = next((s["items"] for s in branches if isinstance(s.get("items"), dict)), {})
-        return [_unwrap(root, items, v, depth + 1) for v in cast("list[Any]", data)]
+        items = cast("list[Any]", data)
+        return [_unwrap(root, _below(leaves, i), v, depth + 1) for i, v in enumerate(items)]
     if isinstance(data, dict):
-        fields: Schema = {k: v for s in branches for k, v in s.get("properties", {}).items() if isinstance(v, dict)}
-        return {k: _unwrap(root, fields.get(k, {}), v, depth + 1) for k, v in cast("dict[str, Any]", data).items()}
+        return {k: _unwrap(root, _below(leaves, k), v, depth + 1) for k, v in cast("dict[str, Any]", data).items()}
     return data
 
 
@@ -173,32 +176,47 @@ def _from_json_text(text: str, wanted: set[str]) -> Any:
         found = parse(text)
     except JSONSyntaxError:
         return text
-    return found if json_type(found) in wanted & {"object", "array"} else text
+    return found if json_type(found) in wanted else text
 
 
-def _types(branches: list[Schema]) -> set[str]:
-    """The types a place admits; a branch without a type admits strings, so it forbids unwrapping."""
-    found: set[str] = set()
-    for schema in branches:
-        if "anyOf" in schema or "oneOf" in schema or "$ref" in schema or "allOf" in schema:
-            continue
-        kind: Any = schema.get("type", "string")
-        found.update(cast("list[str]", kind) if isinstance(kind, list) else [kind])
+def _below(leaves: list[Schema], key: str | int) -> Schema:
+    """What any alternative admits at a key or index; where one admits a string, it stays one."""
+    options: list[Any] = []
+    for schema in leaves:
+        if isinstance(key, str):
+            named: Any = schema.get("properties", {})
+            options.append(named[key] if key in named else schema.get("additionalProperties"))
+        else:
+            first: Any = schema.get("prefixItems", ())
+            options.append(first[key] if key < len(first) else schema.get("items"))
+    return {"anyOf": [o for o in options if o is not None and o is not False]}
+
+
+def _types(leaves: list[Schema]) -> set[str]:
+    """The types a place admits; one without a type admits strings, so it forbids unwrapping."""
+    kinds = [schema.get("type", "string") for schema in leaves]
+    return {k for kind in kinds for k in (cast("list[str]", kind) if isinstance(kind, list) else [kind])}
+
+
+def _leaves(root: Schema, schema: Any) -> list[Schema]:
+    """The alternatives a schema comes down to; each reference is followed once."""
+    found: list[Schema] = []
+    todo: list[Any] = [schema]
+    followed: set[str] = set()
+    while todo:
+        here: Any = todo.pop()
+        here = cast("Schema", here) if isinstance(here, dict) else {}
+        inner: list[Any] = [o for key in ("anyOf", "oneOf", "allOf") for o in here.get(key, ())]
+        ref = here.get("$ref")
+        if isinstance(ref, str) and ref not in followed:
+            followed.add(ref)
+            inner.append(resolve(root, ref))
+        if "type" in here:  # it holds for what stands inside, too
+            inner = [{"type": here["type"], **o} if isinstance(o, dict) else o for o in inner]
+        todo += inner
+        if not here.keys() & _COMBINING or here.keys() & {"type", "properties", "items"}:
+            found.append({k: v for k, v in here.items() if k not in _COMBINING})
     return found
-
-
-def _branches(root: Schema, schema: Schema, depth: int) -> Iterable[Schema]:
-    """A schema and what it refers to or offers as alternatives."""
-    yield schema
-    if depth > 20:
-        return
-    ref = schema.get("$ref")
-    if isinstance(ref, str):
-        yield from _branches(root, resolve(root, ref), depth + 1)
-    for key in ("anyOf", "oneOf", "allOf"):
-        for option in schema.get(key, ()):
-            if isinstance(option, dict):
-                yield from _branches(root, cast("Schema", option), depth + 1)
 
 
 def resolve(root: Schema, ref: str) -> Schema:
@@ -217,15 +235,29 @@ def resolve(root: Schema, ref: str) -> Schema:
     return cast("Schema", found) if isinstance(found, dict) else {}
 
 
-def _without_blanks(schema: Schema, data: dict[str, Any]) -> dict[str, Any]:
+def _without_blanks(schema: Schema, text: str | bytes) -> str | bytes:
+    """The text without `""` for optional parameters that are no free text."""
+    try:
+        data = parse(text)
+    except JSONSyntaxError:
+        return text  # the check says what is wrong with it
+    if not isinstance(data, dict):
+        return text
+    given = cast("dict[str, Any]", data)
     required = schema.get("required", ())
-    return {k: v for k, v in data.items() if v != "" or k in required or _is_free_text(schema, k)}
+    fields: Schema = schema.get("properties", {})
+    blank = {k for k in given if given[k] == "" and k not in required and not _takes_blank(schema, fields.get(k))}
+    return dumps({k: v for k, v in given.items() if k not in blank}) if blank else text
 
 
-def _is_free_text(schema: Schema, name: str) -> bool:
-    field = schema.get("properties", {}).get(name, {})
-    plain_strings = [b for b in _branches(schema, field, 0) if b.get("type") == "string"]
-    return any(not b.keys() & {"pattern", "format", "enum", "const", "minLength"} for b in plain_strings)
+def _takes_blank(schema: Schema, field: Any) -> bool:
+    """Whether some alternative admits the empty text: plain strings do, and an enum that lists it."""
+    return any(
+        "" in s.get("enum", ())
+        if "enum" in s
+        else "string" in _types([s]) and not s.keys() & {"pattern", "format", "const", "minLength"}
+        for s in _leaves(schema, field)
+    )
 
 
 # -- schemas from outside ---------------------------------------------------------------------------------------

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from ferrule.errors import UsageError
 from ferrule.suspension import Answer, Request
 
-Deps = TypeVar("Deps")
+Deps = TypeVar("Deps", default=Any)
 
 
 class Suspend(BaseException):

@@ -109,10 +109,10 @@ _PROFILES: dict[Dialect, Profile] = {
         strict=True,
     ),
     "gemini": Profile(
-        keywords=_SHARED | keywords("$id $anchor prefixItems minItems maxItems minimum maximum oneOf propertyOrdering"),
+        keywords=_SHARED | keywords("$id $anchor prefixItems minItems maxItems minimum maximum propertyOrdering"),
         refs="alone",
         before=(
-            *(to.from_older_drafts, to.const_to_enum, *_WHOLE_OPTIONS),
+            *(to.from_older_drafts, to.one_of_to_any_of, to.const_to_enum, *_WHOLE_OPTIONS),
             *(to.unevaluated_to_additional, to.inclusive_bounds, to.array_items, to.patterns, to.known_required),
         ),
         after=(to.flat_any_of,),

@@ -43,9 +43,13 @@ def parse_docstring(doc: str, names: Set[str], owner: str) -> About:
 
     Since 0.1.
     """
-    style, block, rest = _split(inspect.cleandoc(doc.replace("\r\n", "\n")).splitlines())
-    parameters = _parameters(style, block, names) if style else {}
-    if block and names and not parameters:
+    parameters: dict[str, str] = {}
+    whole = inspect.cleandoc(doc.replace("\r\n", "\n")).splitlines()
+    style, block, rest = _split(whole)
+    while style:
+        parameters |= _parameters(style, block, names)
+        style, block, rest = _split(rest)
+    if len(rest) < len(whole) and names and not parameters:
         warnings.warn(
             f"the docstring of tool {owner!r} has a parameter block that describes none of its parameters", stacklevel=2
         )
@@ -76,7 +80,7 @@ def _split(lines: list[str]) -> tuple[Style | None, list[str], list[str]]:
         if _GOOGLE.fullmatch(head):
             end = _end_of_google(lines, i + 1, _indent(line))
             body = [f"    {entry}" for entry in lines[i + 1 : end] if entry.strip()]
-            return "google", ["Args:", *body], lines[:i] + lines[end:]
+            return "google", ["-", "", "Args:", *body], lines[:i] + lines[end:]
         if _NUMPY.fullmatch(head) and _NUMPY_LINE.fullmatch(below.strip()):
             end = next((n for n in range(i + 2, len(lines) - 1) if _NUMPY_LINE.fullmatch(lines[n + 1].strip())), None)
             end = len(lines) if end is None else end
@@ -95,10 +99,12 @@ def _end_of_google(lines: list[str], start: int, indent: int) -> int:
     entries stand as deep as the head; then it ends at a blank line or a head.
     """
     first = next((n for n in range(start, len(lines)) if lines[n].strip()), len(lines))
-    if first < len(lines) and _indent(lines[first]) > indent:
-        return next((n for n in range(first, len(lines)) if lines[n].strip() and _indent(lines[n]) <= indent), len(lines))
-    ends = (n for n in range(first, len(lines)) if not lines[n].strip() or _GOOGLE_OTHER.fullmatch(lines[n].strip()))
-    return next(ends, len(lines))
+    deeper = first < len(lines) and _indent(lines[first]) > indent
+    for n in range(first, len(lines)):
+        text = lines[n].strip()
+        if (text and _indent(lines[n]) <= indent) if deeper else (not text or _GOOGLE_OTHER.fullmatch(text)):
+            return n
+    return len(lines)
 
 
 def _split_sphinx(lines: list[str]) -> tuple[Style, list[str], list[str]]:

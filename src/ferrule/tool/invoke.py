@@ -318,23 +318,29 @@ async def invoke_preview(tool: Tool, arguments: Any, context: Context[Any] | Non
 
     Since 0.1.
     """
-    return await _aside(tool, tool.preview, arguments, context)
+    return await _aside(tool, tool.preview, arguments, context, None)
 
 
 async def invoke_check(tool: Tool, arguments: Any, context: Context[Any] | None) -> ToolResult | None:
-    """What the tool's `check` says of a call; None when it did not happen, or without a check.
+    """What the tool's `check` says of a call.
 
     Args:
         tool: The tool.
         arguments: As for `invoke`.
         context: As for `invoke`.
 
+    Returns:
+        A result when it happened; None when it did not, or without a check; a failure with the code `outcome_unknown`
+        when the check itself failed.
+
     Since 0.1.
     """
-    return await _aside(tool, tool.check, arguments, context)
+    return await _aside(tool, tool.check, arguments, context, "outcome_unknown")
 
 
-async def _aside(tool: Tool, function: Any, arguments: Any, context: Context[Any] | None) -> ToolResult | None:
+async def _aside(
+    tool: Tool, function: Any, arguments: Any, context: Context[Any] | None, code: str | None
+) -> ToolResult | None:
     """Call a tool's preview or check, under its deadline and off the event loop like its body."""
     if function is None:
         return None
@@ -350,8 +356,9 @@ async def _aside(tool: Tool, function: Any, arguments: Any, context: Context[Any
     try:
         if not await _ended(future, tool.timeout):
             future.cancel()
-            return ToolResult.failed(f"Tool {tool.name!r} took over {tool.timeout:g} s to look.", code="timeout")
+            raise TimeoutError(f"tool {tool.name!r} took over {tool.timeout:g} s to look")
         value = future.result()
     except BaseException as error:
-        return _from_error(error)
+        failure = _from_error(error)
+        return ToolResult.failed(failure.output, code=code) if code else failure
     return None if value is None else as_result(value)

@@ -22,7 +22,7 @@ RECURSION_DEPTH = 3
 """How often a definition is written out inside itself where references are inlined; then an open object follows."""
 MAX_DEPTH = 50
 """Levels of nesting that are lowered; what lies deeper becomes an open object."""
-MAX_PLACES = 20_000
+MAX_PLACES = 5_000
 """Places that are lowered; what comes after, in a schema that multiplies itself, becomes an open object."""
 
 # -- what is known of keywords ----------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ class Run:
             return None if schema is False else self.lower({}, at, refs, depth)
         place = Place(self, dict(cast("Schema", schema)), at, refs, depth)
         self.places += 1
-        if depth > MAX_DEPTH or self.places > MAX_PLACES:
+        if depth > MAX_DEPTH or (self.places > MAX_PLACES and self.profile.refs != "kept"):
             place.open("nested further")
             self._finish(place)
             return place.schema

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Annotated, Any, NoReturn, Union, cast, get_args, get_origin
 
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
+from pydantic import TypeAdapter, ValidationError
 
 from ferrule.content import Part
+from ferrule.errors import ToolDefinitionError
 from ferrule.result import Failure, ToolResult
 from ferrule.strict_json import dumps, plain
-from ferrule.tool.arguments import Schema, schema_check
+from ferrule.tool.arguments import Schema, path_text, schema_check
+from ferrule.tool.schema import readable
 
 _FREE = (Any, None, type(None), inspect.Signature.empty, object, NoReturn)
-_STREAMS = (Generator, Iterator, AsyncGenerator, AsyncIterator)
+_STREAMS = (Generator, Iterator, Iterable, AsyncGenerator, AsyncIterator, AsyncIterable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +60,7 @@ def output_check(declared: Any, returns: Any, name: str) -> OutputCheck | None:
         None when the tool says nothing that could be checked.
 
     Raises:
-        ToolDefinitionError: `declared` is no usable JSON Schema.
+        ToolDefinitionError: `declared` is no usable JSON Schema, or a type that JSON cannot describe.
 
     Since 0.1.
     """
@@ -60,9 +71,12 @@ def output_check(declared: Any, returns: Any, name: str) -> OutputCheck | None:
     if _is_free(annotation):
         return None
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+        adapter: TypeAdapter[Any] = TypeAdapter(readable(annotation))
         schema = adapter.json_schema(mode="serialization")
-    except (PydanticUserError, PydanticSchemaGenerationError, PydanticUndefinedAnnotation, TypeError, ValueError):
+    except Exception as error:  # whatever the annotation's own hooks raise
+        if declared is not None:
+            reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+            raise ToolDefinitionError(f"the output of tool {name!r} cannot be described: {reason}.") from error
         return None  # a class of the user's that JSON cannot describe is still a fine return type
     return OutputCheck(schema, annotation, _by_type(adapter, annotation))
 
@@ -85,14 +99,16 @@ def _by_type(adapter: TypeAdapter[Any], annotation: Any) -> Callable[[Any], str 
             return None
         try:
             adapter.validate_python(value, strict=True)
-        except ValidationError:
+        except Exception:  # validators of the user's classes may raise anything
             pass
         else:
             return None
         try:  # not of the type itself, but its JSON may fit: a dict for a model, a tuple for a list
             adapter.validate_json(dumps(plain(value, big_ints="number")), strict=True)
         except ValidationError as error:
-            return "; ".join(str(e["msg"]) for e in error.errors(include_url=False, include_input=False)[:3])
+            return _text((path_text(e["loc"]), e["msg"]) for e in error.errors(include_url=False, include_input=False))
+        except Exception as error:  # the same
+            return f"a validator raised {type(error).__name__}"
         return None
 
     return fault
@@ -100,10 +116,13 @@ def _by_type(adapter: TypeAdapter[Any], annotation: Any) -> Callable[[Any], str 
 
 def _by_schema(faults: Callable[[Any], list[tuple[str, str]]]) -> Callable[[Any], str | None]:
     def fault(value: Any) -> str | None:
-        found = faults(plain(value, big_ints="number"))
-        return "; ".join(f"{path}: {rule}" if path else rule for path, rule in found[:3]) or None
+        return _text(faults(plain(value, big_ints="number"))) or None
 
     return fault
+
+
+def _text(faults: Iterable[tuple[str, str]]) -> str:
+    return "; ".join(f"{path}: {rule}" if path else rule for path, rule in islice(faults, 3))
 
 
 def checked(result: ToolResult, check: OutputCheck | None, name: str) -> ToolResult:
@@ -138,12 +157,12 @@ def bounded(result: ToolResult, limit: int | None, call_id: str) -> ToolResult:
     text = result.output
     if limit is None or len(text) <= limit:
         return result
-    notice = (
-        f"\n[{len(text) - limit:,} of {len(text):,} characters left out; the whole output is kept with {call_id}]\n"
-    )
-    room = max(limit - len(notice), 0)
+    room = max(limit - len(_notice(len(text), len(text), call_id)), 0)
     head = room * 2 // 3
-    cut = text[:head] + notice + (text[len(text) - (room - head) :] if room > head else "")
-    return replace(
-        result, output=cut[:limit], value=result.value, metadata={**(result.metadata or {}), "full_output": text}
-    )
+    tail = room - head
+    cut = text[:head] + _notice(len(text) - room, len(text), call_id) + text[len(text) - tail :]
+    return replace(result, output=cut[:limit], metadata={**(result.metadata or {}), "full_output": text})
+
+
+def _notice(left_out: int, whole: int, call_id: str) -> str:
+    return f"\n[{left_out:,} of {whole:,} characters left out; the whole output is kept with {call_id}]\n"

@@ -12,24 +12,25 @@ import asyncio
 import os
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
+import threading
 import typing
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, Any, Final, NamedTuple, TypeVar, cast
+from typing import IO, Any, Final, NamedTuple, cast
 
 from ferrule.errors import JSONSyntaxError, UsageError
 from ferrule.result import MAX_MESSAGE
 from ferrule.strict_json import MAX_BYTES, dumps, parse, restore
 from ferrule.tool.child import address_of, function_of
 
-T = TypeVar("T")
-
 KILL: Final[int] = getattr(signal, "SIGKILL", signal.SIGTERM)
 MOMENT = 0.25
+CHUNK = 256 * 1024
 MAX_ANSWER = 4 * MAX_BYTES
 
 
@@ -138,21 +139,19 @@ async def _run(
 ) -> Completed:
     loop = asyncio.get_running_loop()
     deadline = None if timeout is None else loop.time() + timeout
-    child, cancelled = await _whatever_comes(_start(argv, input, cwd, env, limits))
-    timed_out = False
-    if cancelled is None:
-        try:
-            timed_out = not await child.ended(deadline, grace)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    _, again = await _whatever_comes(child.finish(grace))
-    stopped = cancelled or again
-    if stopped is not None:
-        raise stopped
+    child = _Child(_open(argv, input, cwd, env), limits)
+    timed_out, cancelled = False, None
+    try:
+        timed_out = not await child.ended(deadline, grace)
+    except asyncio.CancelledError as error:
+        cancelled = error
+    cancelled = await _whatever_comes(child.finish(grace)) or cancelled
+    if cancelled is not None:
+        raise cancelled
     return child.completed(timed_out)
 
 
-async def _whatever_comes(work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:
+async def _whatever_comes(work: Coroutine[Any, Any, None]) -> asyncio.CancelledError | None:
     """See work through although the caller is cancelled; the cancellation is handed back, to go on afterwards."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -161,9 +160,8 @@ async def _whatever_comes(work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.Canc
             await asyncio.wait([task])
         except asyncio.CancelledError as error:
             cancelled = error
-    if cancelled is not None and not task.cancelled() and task.exception() is not None:
-        raise cancelled from task.exception()
-    return task.result(), cancelled
+    task.result()
+    return cancelled
 
 
 # -- one child --------------------------------------------------------------------------------------------------
@@ -194,66 +192,103 @@ class _Kept:
         return bytes(self.head + self.tail)
 
 
-class _Ears(asyncio.SubprocessProtocol):
-    """Hears what a child writes and that it ends; reads on when nothing more is kept."""
-
-    def __init__(self, limits: tuple[int, int]) -> None:
-        self.kept = {1: _Kept(limits[0]), 2: _Kept(limits[1])}
-        self.pipes: dict[int, str] = {}  # names of the open ones, where the system has names for them
-        self.open = {1, 2}
-        self.exited, self.eof, self.closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        for fd in self.open:
-            pipe = cast("asyncio.SubprocessTransport", transport).get_pipe_transport(fd)
-            if sys.platform == "linux" and pipe is not None:
-                self.pipes[fd] = f"pipe:[{os.fstat(pipe.get_extra_info('pipe').fileno()).st_ino}]"
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self.kept[fd].add(data)
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        self.pipes.pop(fd, None)
-        self.open.discard(fd)
-        if not self.open:
-            self.eof.set()
-
-    def process_exited(self) -> None:
-        self.exited.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.closed.set()
-
-
 def _nameless_file() -> IO[bytes]:
     """A file for the input: a child that never reads it blocks nobody, and one may open /dev/stdin again."""
     return os.fdopen(os.memfd_create("input"), "w+b") if sys.platform == "linux" else tempfile.TemporaryFile()
 
 
-async def _start(
-    argv: Sequence[str],
-    input: bytes,
-    cwd: str | os.PathLike[str] | None,
-    env: Mapping[str, str] | None,
-    limits: tuple[int, int],
-) -> _Child:
-    loop = asyncio.get_running_loop()
-    with _nameless_file() as stdin:
-        stdin.write(input)
-        stdin.seek(0)
-        transport, ears = await loop.subprocess_exec(
-            lambda: _Ears(limits), *argv, stdin=stdin, cwd=cwd, env=env, start_new_session=True
+def _open(
+    argv: Sequence[str], input: bytes, cwd: str | os.PathLike[str] | None, env: Mapping[str, str] | None
+) -> subprocess.Popen[bytes]:
+    """Start a command; in one step, for while asyncio starts one a cancellation can lose it, or hang."""
+    out = subprocess.PIPE
+    with _nameless_file() as file:
+        file.write(input)
+        file.seek(0)
+        return subprocess.Popen(
+            argv, stdin=file, stdout=out, stderr=out, cwd=cwd, env=env, start_new_session=True, bufsize=0
         )
-    return _Child(transport, ears)
+
+
+class _Ears:
+    """Hears what a child writes and that it ends; reads on when nothing more is kept."""
+
+    def __init__(self, process: subprocess.Popen[bytes], limits: tuple[int, int]) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.process = process
+        self.kept = {1: _Kept(limits[0]), 2: _Kept(limits[1])}
+        self.pipes = {1: cast("IO[bytes]", process.stdout), 2: cast("IO[bytes]", process.stderr)}
+        self.exited, self.eof = asyncio.Event(), asyncio.Event()
+        _thread(self.wait)
+        self.threaded = False
+        for number, pipe in self.pipes.items():
+            try:
+                self.loop.add_reader(pipe, self.hear, number)
+                os.set_blocking(pipe.fileno(), False)
+            except NotImplementedError:  # the usual loop of Windows
+                self.threaded = True
+                _thread(self.hear_all, number, pipe)
+
+    def hear(self, number: int) -> None:
+        try:
+            data = os.read(self.pipes[number].fileno(), CHUNK)
+        except BlockingIOError:
+            return
+        self.take(number, data)
+
+    def hear_all(self, number: int, pipe: IO[bytes]) -> None:
+        with pipe:
+            while data := os.read(pipe.fileno(), CHUNK):
+                self.tell(self.take, number, data)
+        self.tell(self.take, number, b"")
+
+    def take(self, number: int, data: bytes) -> None:
+        if data:
+            self.kept[number].add(data)
+        else:
+            self.leave(number)
+
+    def leave(self, number: int) -> None:
+        """Stop listening; a thread that still reads closes its pipe itself."""
+        pipe = self.pipes.pop(number, None)
+        if pipe is not None and not self.threaded:
+            self.loop.remove_reader(pipe)
+            pipe.close()
+        if not self.pipes:
+            self.eof.set()
+
+    def wait(self) -> None:
+        self.process.wait()
+        self.tell(self.exited.set)
+
+    def tell(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """Call back from a thread."""
+        with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            self.loop.call_soon_threadsafe(callback, *arguments)
+
+    def names(self) -> set[str]:
+        """What Linux calls the pipes that are still open."""
+        if sys.platform != "linux" or self.threaded:
+            return set()
+        return {f"pipe:[{os.fstat(pipe.fileno()).st_ino}]" for pipe in self.pipes.values()}
+
+
+def _thread(target: Callable[..., None], *arguments: Any) -> None:
+    threading.Thread(target=target, args=arguments, name="ferrule-child", daemon=True).start()
 
 
 class _Child:
     """A running command, its output and its family."""
 
-    def __init__(self, transport: asyncio.SubprocessTransport, ears: _Ears) -> None:
-        self.transport = transport
-        self.ears = ears
-        self.family = _Family(transport.get_pid(), ears)
+    def __init__(self, process: subprocess.Popen[bytes], limits: tuple[int, int]) -> None:
+        self.process = process
+        try:
+            self.ears = _Ears(process, limits)
+        except BaseException:  # no thread to be had, for one
+            with process:
+                process.kill()
+            raise
+        self.family = _Family(process)
 
     async def ended(self, deadline: float | None, grace: float) -> bool:
         """Wait for the command until the deadline, then a grace for the end of its output."""
@@ -272,7 +307,8 @@ class _Child:
             await self.kill()
             raise
         finally:
-            await self.close()
+            for number in (1, 2):
+                self.ears.leave(number)
 
     def is_over(self) -> bool:
         return self.ears.exited.is_set() and self.ears.eof.is_set() and not self.family.is_alive()
@@ -291,9 +327,9 @@ class _Child:
 
     def signal(self, number: int) -> None:
         if hasattr(os, "killpg"):
-            self.family.signal(number)
-        elif not self.ears.exited.is_set():
-            self.transport.kill()
+            self.family.signal(number, self.ears.names())
+        else:
+            self.process.kill()
 
     async def gone(self, seconds: float) -> bool:
         """Wait for the end of the family. Nothing tells when a group is empty, so it is asked again and again."""
@@ -307,15 +343,10 @@ class _Child:
             pause = min(2 * pause, 0.05)
         return True
 
-    async def close(self) -> None:
-        self.transport.close()
-        await _within(self.ears.closed, asyncio.get_running_loop().time() + 4 * MOMENT)
-
     def completed(self, timed_out: bool) -> Completed:
         out, err = self.ears.kept[1], self.ears.kept[2]
         stdout, stderr = out.whole(), err.whole()
-        code = self.transport.get_returncode()
-        return Completed(code, stdout, stderr, out.cut, err.cut, timed_out, self.family.stragglers())
+        return Completed(self.process.returncode, stdout, stderr, out.cut, err.cut, timed_out, self.family.stragglers())
 
 
 async def _within(event: asyncio.Event, deadline: float | None) -> bool:
@@ -381,15 +412,15 @@ def _writes_to(pid: int, pipes: set[str]) -> bool:
 class _Family:
     """A child and all it started, inside its process group and outside."""
 
-    def __init__(self, leader: int, ears: _Ears) -> None:
-        entry = _entry(leader)
-        self.leader = leader
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        entry = _entry(process.pid)
+        self.process = process
+        self.leader = process.pid
         self.since = entry.start if entry is not None else 0
-        self.ears = ears
         self.inside: dict[int, int] = {}  # pid to start time
         self.outside: dict[int, int] = {}
 
-    def look(self) -> None:
+    def look(self, pipes: set[str]) -> None:
         """Bring the two lists up to date.
 
         Descent shows in three ways: by parents as long as they live, by the
@@ -397,7 +428,6 @@ class _Family:
         """
         table = {pid: entry for pid, entry in _table().items() if entry.start >= self.since}
         leader = -1 if self.is_reused() else self.leader
-        pipes = set(self.ears.pipes.values())
         todo = [pid for pid, entry in table.items() if self.belongs(entry, leader, pipes)]
         children: defaultdict[int, list[int]] = defaultdict(list)
         for entry in table.values():
@@ -419,7 +449,7 @@ class _Family:
 
     def is_reused(self) -> bool:
         """Whether the leader is gone and its pid names another process: then the group had become empty before."""
-        if not self.ears.exited.is_set():
+        if self.process.returncode is None:
             return False
         try:
             os.kill(self.leader, 0)
@@ -437,7 +467,7 @@ class _Family:
             return False
         if _entry(os.getpid()) is None:  # nothing to look at
             return True
-        self.look()
+        self.look(set())
         return bool(self.inside) or any(_is(pid, start) for pid, start in self.outside.items())
 
     def has_group(self) -> bool:
@@ -451,13 +481,14 @@ class _Family:
             pass
         return True
 
-    def signal(self, number: int) -> None:
+    def signal(self, number: int, pipes: set[str]) -> None:
         """Send a signal to the group at once and to the others one by one."""
-        self.look()
+        self.look(pipes)
         with suppress(ProcessLookupError, PermissionError):
             if not self.is_reused():
                 os.killpg(self.leader, number)
-        for pid, start in self.outside.items():
+        # Parents first: a shell whose command ends before the shell itself would go on to the next command.
+        for pid, start in sorted(self.outside.items(), key=lambda item: (item[1], item[0])):
             with suppress(ProcessLookupError, PermissionError):
                 if _is(pid, start):
                     os.kill(pid, number)

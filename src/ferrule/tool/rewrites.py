@@ -37,7 +37,7 @@ def from_older_drafts(place: Place) -> None:
 
 
 def one_of_to_any_of(place: Place) -> None:
-    """Exactly one becomes any: what a model writes seldom fits two."""
+    """Exactly one becomes any: once widened, two may fit what only one did."""
     if "oneOf" in place.schema and "anyOf" not in place.schema:
         place.schema["anyOf"] = place.schema.pop("oneOf")
         place.note("oneOf", "made anyOf")
@@ -106,12 +106,11 @@ def _has_type(value: Any, kinds: list[str]) -> bool:
 def distribute(place: Place) -> None:
     """What stands beside alternatives goes into each of them, so that each is whole."""
     schema = place.schema
-    options = "anyOf" if "anyOf" in schema else "oneOf"
-    rest = {k: v for k, v in schema.items() if k not in ANNOTATIONS and k not in (options, "nullable")}
-    if options in schema and rest:
+    rest = {k: v for k, v in schema.items() if k not in ANNOTATIONS and k not in ("anyOf", "nullable")}
+    if "anyOf" in schema and rest:
         for keyword in rest:
             del schema[keyword]
-        schema[options] = [{"allOf": [option, rest]} for option in schema[options]]
+        schema["anyOf"] = [{"allOf": [option, rest]} for option in schema["anyOf"]]
 
 
 def split_types(place: Place) -> None:

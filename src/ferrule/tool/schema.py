@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
+import re
 import sys
 import types
 import typing
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Union, cast, get_args, get_origin
+from weakref import WeakKeyDictionary
 
 import typing_extensions
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import Field, FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, SchemaValidator, to_jsonable_python
+from typing_extensions import Format, get_annotations
 
 from ferrule.errors import ToolDefinitionError
 from ferrule.strict_json import parse
@@ -42,6 +45,7 @@ class Signature:
         injected: Names of the parameters that get the context.
         description: The docstring without its parameter block.
         returns: The return annotation, or `inspect.Signature.empty`.
+        fills: Whether the check adds defaults of its own, so that the count of arguments proves nothing.
 
     Since 0.1.
     """
@@ -51,6 +55,7 @@ class Signature:
     injected: tuple[str, ...]
     description: str
     returns: Any
+    fills: bool = False
 
     def check(self, text: str | bytes) -> dict[str, Any]:
         """Checked arguments by name, as instances of their annotated types.
@@ -65,12 +70,16 @@ class Signature:
         try:
             found: dict[str, Any] = self.validator.validate_json(text)
         except ValidationError as error:
-            data = parse(text)  # says what and where, if it is the JSON that is wrong
-            raise Fault(_fault(e, data) for e in error.errors(include_url=False)) from None
-        source = text if isinstance(text, str) else text.decode()
-        if source.count(":") != len(found) or "NaN" in source or "Infinity" in source:
-            parse(source)  # the fast reader takes NaN, and the last of duplicate keys
-        return found
+            errors: list[Any] = error.errors(include_url=False, include_input=False)
+        except Exception as error:  # validators of the user's classes may raise anything
+            errors = [{"loc": (), "type": "", "msg": f"cannot be checked, a validator raised {type(error).__name__}"}]
+        else:
+            source = text if isinstance(text, str) else text.decode()
+            if self.fills or source.count(":") != len(found) or "NaN" in source or "Infinity" in source:
+                parse(source)  # the fast reader takes NaN, and the last of duplicate keys
+            return found
+        data = parse(text)  # says what and where, if it is the JSON that is wrong
+        raise Fault(_fault(e, data) for e in errors)
 
 
 def _fault(error: Any, data: Any) -> tuple[str, str]:
@@ -88,14 +97,20 @@ def _fault(error: Any, data: Any) -> tuple[str, str]:
     return path_text(path), _rule(error, here)
 
 
+# What pydantic tells of the value after its rule.
+_ECHO = re.compile(r"[,:] (found|Invalid (last )?(symbol|byte))\b.*", re.DOTALL)
+
+
 def _rule(error: Any, value: Any) -> str:
     if error["type"] == "missing":
         return "is required"
     if error["type"] == "extra_forbidden":
         return "is not a parameter of this tool"
+    if error["type"] == "json_invalid":  # valid, as we know by now
+        return "is nested too deeply"
     if error["type"] == "union_tag_invalid":
         return f"should have a tag among {error['ctx']['expected_tags']}"
-    text = str(error["msg"]).split(", found")[0]
+    text = _ECHO.sub("", str(error["msg"]))
     text = text.removeprefix("Input ") if text.startswith("Input ") else text[:1].lower() + text[1:]
     return f"{text} (got {json_type(value)})"
 
@@ -109,10 +124,30 @@ class _Lean(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
+    def default_schema(self, schema: Any) -> Any:
+        made = super().default_schema(schema)
+        return made if _is_json(made.get("default")) else {k: v for k, v in made.items() if k != "default"}
 
-@functools.lru_cache(maxsize=1024)
-def _read_cached(function: Callable[..., Any], context: type, name: str) -> Signature:
-    return _read(function, context, name)
+
+class _Shown:
+    """A default that the schema tells and the check leaves to the function."""
+
+    def __init__(self, default: Any) -> None:
+        self.default = default
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> Schema:
+        return {**handler(core), "default": self.default}
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        parse(json.dumps(value, allow_nan=False))
+    except ValueError:  # NaN, infinity, a lone surrogate
+        return False
+    return True
+
+
+_known: WeakKeyDictionary[Any, dict[tuple[type, str, bool], Signature]] = WeakKeyDictionary()
 
 
 def read_signature(function: Callable[..., Any], context: type, name: str) -> Signature:
@@ -128,11 +163,16 @@ def read_signature(function: Callable[..., Any], context: type, name: str) -> Si
 
     Since 0.1.
     """
+    bound = inspect.ismethod(function)
+    owner = function.__func__ if bound else function  # methods are made anew at each access
     try:
-        hash(function)
-    except TypeError:
-        return _read(function, context, name)
-    return _read_cached(function, context, name)
+        known = _known.setdefault(owner, {})
+    except TypeError:  # neither hashable nor weakly held
+        known = {}
+    key = (context, name, bound)
+    if key not in known:
+        known[key] = _read(function, context, name)
+    return known[key]
 
 
 def _read(function: Callable[..., Any], context: type, name: str) -> Signature:
@@ -142,26 +182,29 @@ def _read(function: Callable[..., Any], context: type, name: str) -> Signature:
         raise ToolDefinitionError(
             f"the signature of tool {name!r} cannot be read. Wrap it in a Python function."
         ) from error
-    hints = _hints(function, name)
     if parameters and _is_self(parameters[0], function):
         parameters = parameters[1:]
-    about = parse_docstring(inspect.getdoc(function) or "", {p.name for p in parameters}, name)
-    injected = tuple(p.name for p in parameters if _is_context(hints.get(p.name), context))
+    hints = {p.name: p.annotation for p in parameters if p.annotation is not p.empty} | _hints(function, name)
+    told = function
+    while isinstance(told, functools.partial):
+        told = told.func
+    about = parse_docstring(inspect.getdoc(told) or "", {p.name for p in parameters}, name)
+    injected: list[str] = []
     fields: dict[str, Any] = {}
-    extra: Any = None
+    extra: dict[str, Any] = {}
     for p in parameters:
-        if p.name in injected:
-            continue
         annotation = _annotation(p, hints, name)
         if p.kind is _KINDS.VAR_KEYWORD:
-            extra = annotation
-            continue
-        fields[p.name] = _field(p, annotation, about.parameters.get(p.name))
+            extra[p.name] = annotation
+        elif _is_context(annotation, context):
+            injected.append(p.name)
+        else:
+            fields[p.name] = _field(p, annotation, about.parameters.get(p.name), name)
     schema, validator = _compile(fields, extra, name)
-    for p in parameters:
-        if p.name in fields:
-            _add_default(schema, p, name)
-    return Signature(schema, validator, injected, about.description, hints.get("return", inspect.Signature.empty))
+    returns = hints.get("return", inspect.Signature.empty)
+    optional = sum(get_origin(f) is typing_extensions.NotRequired for f in fields.values())
+    fills = optional + len(schema.get("required", ())) < len(fields)
+    return Signature(schema, validator, tuple(injected), about.description, returns, fills)
 
 
 def _annotation(p: inspect.Parameter, hints: Mapping[str, Any], tool: str) -> Any:
@@ -173,7 +216,10 @@ def _annotation(p: inspect.Parameter, hints: Mapping[str, Any], tool: str) -> An
             f"{where} collects positional arguments, which come by name. Use a list parameter instead."
         )
     if p.name in hints:
-        return hints[p.name]
+        try:
+            return readable(hints[p.name])
+        except Exception as error:  # a TypedDict's own annotations may be any expressions
+            raise ToolDefinitionError(f"{where} cannot be described: {_first_sentence(error)}") from error
     if p.kind is _KINDS.VAR_KEYWORD:
         return Any
     raise ToolDefinitionError(
@@ -185,65 +231,89 @@ def _is_self(p: inspect.Parameter, function: Any) -> bool:
     """Whether a function written in a class body takes its instance first."""
     inside = getattr(function, "__qualname__", "").rpartition(".")[0]
     written_in_class = bool(inside) and not inside.endswith("<locals>")
-    return inspect.isfunction(function) and written_in_class and p.name in ("self", "cls") and p.annotation is p.empty
+    return inspect.isfunction(function) and written_in_class and p.name in ("self", "cls")
 
 
 def _is_context(annotation: Any, context: type) -> bool:
+    annotation = getattr(annotation, "__value__", annotation)  # of an alias made by `type`
     if get_origin(annotation) in (Annotated, Union, types.UnionType):
         return any(_is_context(a, context) for a in get_args(annotation))
     origin = get_origin(annotation) or annotation
     return isinstance(origin, type) and issubclass(origin, context)
 
 
-def _field(p: inspect.Parameter, annotation: Any, description: str | None) -> Any:
+def _field(p: inspect.Parameter, annotation: Any, description: str | None, tool: str) -> Any:
+    """The parameter as a field of the typed dict; a plain default stays the function's own."""
     given = p.default if isinstance(p.default, FieldInfo) else None
-    metadata: list[Any] = [given] if given is not None else []
     known = [m for m in (*getattr(annotation, "__metadata__", ()), given) if isinstance(m, FieldInfo)]
+    metadata: list[Any] = [] if given is None else [given]
     if description and not any(m.description for m in known):
         metadata.append(Field(description=description))
+    own = p.default is not p.empty and given is None
+    if own and any(not m.is_required() for m in known):
+        metadata.append(Field(default=p.default))  # it wins over the one in the annotation, as in a model
+        own = False
+    elif own:
+        metadata += _shown(p, tool)
     described = functools.reduce(lambda a, m: Annotated[a, m], metadata, annotation)
-    return described if p.default is p.empty or given is not None else typing_extensions.NotRequired[described]
+    return typing_extensions.NotRequired[described] if own else described
 
 
-def _compile(fields: dict[str, Any], extra: Any, name: str) -> tuple[Schema, SchemaValidator]:
-    options: dict[str, Any] = {} if extra is None else {"extra_items": extra}
-    table = cast("Any", typing_extensions.TypedDict)(name, fields, **options)
-    if extra is None:
-        table.__pydantic_config__ = ConfigDict(extra="forbid", val_json_bytes="base64", ser_json_bytes="base64")
-    else:
-        table.__pydantic_config__ = ConfigDict(val_json_bytes="base64", ser_json_bytes="base64")
+def _shown(p: inspect.Parameter, tool: str) -> list[_Shown]:
+    """The default as metadata for the schema, where JSON can hold it."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # pydantic warns of defaults that JSON cannot hold; ours are added below
-            adapter: TypeAdapter[Any] = TypeAdapter(table)
-            schema = _without_titles(adapter.json_schema(schema_generator=_Lean))
-    except (
-        PydanticUserError,
-        PydanticSchemaGenerationError,
-        PydanticUndefinedAnnotation,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise ToolDefinitionError(_why(fields, name, error)) from error
+        shown = to_jsonable_python(p.default, by_alias=True, bytes_mode="base64")
+    except (PydanticSerializationError, TypeError):
+        return []  # a default that JSON cannot hold stays the function's own
+    except (ValueError, RecursionError) as error:
+        raise ToolDefinitionError(
+            f"the default of parameter {p.name!r} of tool {tool!r} contains itself. Use None and build it in the body."
+        ) from error
+    return [_Shown(shown)] if _is_json(shown) else []
+
+
+def _compile(fields: dict[str, Any], extra: dict[str, Any], name: str) -> tuple[Schema, SchemaValidator]:
+    try:
+        adapter, schema = _describe(fields, extra, name)
+    except Exception as error:  # whatever the annotations' own hooks raise: one that cannot be described is refused
+        raise ToolDefinitionError(_why({**fields, **extra}, name, error)) from error
     if not isinstance(adapter.validator, SchemaValidator):
         adapter.rebuild(force=True)
     return schema, cast("SchemaValidator", adapter.validator)
 
 
+def _describe(fields: dict[str, Any], extra: dict[str, Any], name: str) -> tuple[TypeAdapter[Any], Schema]:
+    config = ConfigDict(val_json_bytes="base64", ser_json_bytes="base64")
+    if extra:
+        table = cast("Any", typing_extensions.TypedDict)(name, fields, extra_items=next(iter(extra.values())))
+    else:
+        table = cast("Any", typing_extensions.TypedDict)(name, fields)
+        config["extra"] = "forbid"
+    table.__pydantic_config__ = config
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pydantic warns of defaults that JSON cannot hold
+        adapter: TypeAdapter[Any] = TypeAdapter(table)
+        schema = _without_titles(adapter.json_schema(schema_generator=_Lean))
+    if "properties" not in schema:
+        raise TypeError("its type stands for all parameters")  # typing.Self
+    return adapter, schema
+
+
 def _why(fields: dict[str, Any], name: str, error: Exception) -> str:
     """Name the first parameter that cannot be described alone."""
     for parameter, annotation in fields.items():
-        if get_origin(annotation) is typing_extensions.NotRequired:
-            annotation = get_args(annotation)[0]
         try:
-            TypeAdapter(annotation).json_schema()
+            _describe({parameter: annotation}, {}, name)
         except Exception as alone:  # any complaint about this one parameter is the one to show
-            reason = str(alone).partition("\n")[0]
             return (
-                f"parameter {parameter!r} of tool {name!r} cannot be described: {reason} "
+                f"parameter {parameter!r} of tool {name!r} cannot be described: {_first_sentence(alone)} "
                 "Use a type that JSON can carry, or pass schema= to @tool."
             )
-    return f"the parameters of tool {name!r} cannot be described: {str(error).partition(chr(10))[0]}"
+    return f"the parameters of tool {name!r} cannot be described together: {_first_sentence(error)}"
+
+
+def _first_sentence(error: Exception) -> str:
+    return str(error).partition("\n")[0].partition(". ")[0].rstrip(".") + "."
 
 
 def _without_titles(schema: Schema) -> Schema:
@@ -255,52 +325,95 @@ def _without_titles(schema: Schema) -> Schema:
     return schema
 
 
-def _add_default(schema: Schema, p: inspect.Parameter, name: str) -> None:
-    """Show the default where JSON can hold it."""
-    if p.default is p.empty or isinstance(p.default, FieldInfo):
-        return
-    try:
-        shown = to_jsonable_python(p.default, by_alias=True, bytes_mode="base64")
-    except (PydanticSerializationError, TypeError):
-        return  # a default that JSON cannot hold stays the function's own
-    except (ValueError, RecursionError) as error:
-        raise ToolDefinitionError(
-            f"the default of parameter {p.name!r} of tool {name!r} contains itself. Use None and build it in the body."
-        ) from error
-    if shown == shown:  # not NaN
-        schema["properties"][p.name]["default"] = shown
-
-
 # -- annotations ------------------------------------------------------------------------------------------------
+
+
+def readable(annotation: Any) -> Any:
+    """The annotation with what pydantic does not take, or not at once, exchanged for its equal.
+
+    `Iterable` becomes a list, so that its items are checked before the call;
+    before Python 3.12, a TypedDict of `typing` becomes one of `typing_extensions`.
+
+    Args:
+        annotation: Any annotation; both are found at any depth of it.
+
+    Since 0.1.
+    """
+    return _exchange(annotation, {})
+
+
+def _exchange(annotation: Any, made: dict[Any, Any]) -> Any:
+    if sys.version_info < (3, 12) and type(annotation).__module__ == "typing" and typing.is_typeddict(annotation):
+        return made[annotation] if annotation in made else _typed_dict(annotation, made)
+    origin, args = get_origin(annotation), get_args(annotation)
+    if annotation in (Iterable, typing.Iterable):
+        return list
+    if origin is Annotated:
+        return Annotated[(_exchange(args[0], made), *args[1:])]
+    new = tuple(_exchange(a, made) for a in args)
+    if origin is Iterable:
+        return list[new]
+    if new == args:
+        return annotation
+    if origin is types.UnionType:
+        return functools.reduce(lambda a, b: a | b, new)
+    return origin[new if len(new) > 1 else new[0]]
+
+
+def _typed_dict(table: Any, made: dict[Any, Any]) -> Any:
+    """The same TypedDict by `typing_extensions`; made empty at first, since it may refer to itself."""
+    new: Any = cast("Any", typing_extensions.TypedDict)(table.__name__, {})
+    made[table] = new
+    new.__doc__, new.__module__ = table.__doc__, table.__module__
+    new.__required_keys__, new.__optional_keys__ = table.__required_keys__, table.__optional_keys__
+    hints = typing.get_type_hints(table, include_extras=True)
+    new.__annotations__ = {key: _exchange(a, made) for key, a in hints.items()}
+    return new
 
 
 def _target(function: Any) -> Any:
     """The function whose annotations count: inside partials, wrappers, methods and callable objects."""
-    while isinstance(function, functools.partial):
-        function = cast("functools.partial[Any]", function).func
-    function = inspect.unwrap(function)
-    if not (inspect.isroutine(function) or inspect.isclass(function)) and callable(function):
-        function = type(function).__call__
-    return getattr(function, "__func__", function)
+    while True:
+        if isinstance(function, functools.partial):
+            function = cast("functools.partial[Any]", function).func
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        elif hasattr(function, "__func__"):
+            function = function.__func__
+        elif inspect.isclass(function):
+            return function.__init__
+        elif inspect.isroutine(function):
+            return function
+        else:
+            function = type(function).__call__
 
 
 def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
     target = _target(function)
-    if inspect.isclass(target):
-        target = target.__init__
     try:
         return typing.get_type_hints(target, include_extras=True)
-    except NameError:
+    except Exception:  # an annotation may be any expression; alone, each tells whose fault it is
         pass
-    except Exception as error:
-        raise ToolDefinitionError(f"the annotations of tool {name!r} cannot be read: {error}") from error
-    try:
-        return typing.get_type_hints(target, localns=_local_names(target), include_extras=True)
-    except Exception as error:
-        raise ToolDefinitionError(
-            f"an annotation of tool {name!r} names something unknown: {error}. "
-            "Import it at run time, not only under TYPE_CHECKING."
-        ) from error
+    found: dict[str, Any] = {}
+    written = get_annotations(target, format=Format.FORWARDREF)
+    for key, annotation in written.items():
+        try:
+            found[key] = _resolve(annotation, target)
+        except Exception as error:
+            whose = "the return annotation" if key == "return" else f"the annotation of parameter {key!r}"
+            raise ToolDefinitionError(
+                f"{whose} of tool {name!r} cannot be read: {_first_sentence(error)} "
+                "Import what it names at run time, not only under TYPE_CHECKING."
+            ) from error
+    return found
+
+
+def _resolve(annotation: Any, target: Any) -> Any:
+    def alone() -> None: ...
+
+    alone.__annotations__ = {"it": annotation}
+    names = getattr(target, "__globals__", {})
+    return typing.get_type_hints(alone, names, _local_names(target), include_extras=True)["it"]
 
 
 def _local_names(target: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, TypeAlias, Union, cast
 
 from ferrule.errors import ToolDefinitionError, ToolNameError, UnknownToolError
 from ferrule.result import ToolResult
@@ -12,12 +12,14 @@ from ferrule.tool.context import Context
 from ferrule.tool.names import wire_name
 from ferrule.tool.tool import FunctionTool, Tool, ToolDefinition
 
+Several: TypeAlias = Union[Tool, Callable[..., Any], "Toolset"]
+
 
 class Toolset:
     """An immutable set of tools, each under one name and one wire name.
 
     Args:
-        tools: Tools or plain functions; a mapping gives the names.
+        tools: Tools, plain functions or other sets, whose names stay; a mapping gives the names.
 
     Raises:
         ToolNameError: Two would answer to one name, or one wire name.
@@ -28,13 +30,21 @@ class Toolset:
 
     __slots__ = ("_by_wire", "_tools")
 
-    def __init__(self, tools: Iterable[Tool | Callable[..., Any]] | Mapping[str, Tool] = ()) -> None:
+    def __init__(self, tools: Iterable[Several] | Mapping[str, Tool | Callable[..., Any]] = ()) -> None:
         """Take the tools under their names."""
         self._tools: dict[str, Tool] = {}
         self._by_wire: dict[str, str] = {}
-        named = cast("Mapping[str, Tool]", tools) if isinstance(tools, Mapping) else None
-        for name, tool in named.items() if named is not None else ((t.name, t) for t in map(as_tool, tools)):
-            self._put(name, tool)
+        if isinstance(tools, Mapping):
+            for name, tool in cast("Mapping[str, Any]", tools).items():
+                self._put(name, as_tool(tool))
+        else:
+            self._put_all([tools] if isinstance(tools, Toolset) else tools)
+
+    def _put_all(self, tools: Iterable[Several]) -> None:
+        for tool in tools:
+            named = tool._tools if isinstance(tool, Toolset) else {(made := as_tool(tool)).name: made}
+            for name, one in named.items():
+                self._put(name, one)
 
     def _put(self, name: str, tool: Tool) -> None:
         if name in self._tools:
@@ -46,33 +56,30 @@ class Toolset:
         self._tools[name] = tool
         self._by_wire[wire] = name
 
-    def add(self, *tools: Tool | Callable[..., Any]) -> Toolset:
+    def add(self, *tools: Several) -> Toolset:
         """A set with more tools.
 
         Args:
-            tools: Tools or plain functions.
+            tools: Tools, plain functions or other sets.
 
         Raises:
             ToolNameError: A name is taken.
         """
-        more = [as_tool(t) for t in tools]
-        new = Toolset(self._tools)
-        for tool in more:
-            new._put(tool.name, tool)
-        return new
+        return Toolset([self, *tools])
 
     def filter(self, keep: Callable[[Tool], bool] | Iterable[str]) -> Toolset:
         """A set with only some of the tools.
 
         Args:
-            keep: A test of the tool, or the names to keep.
+            keep: A test of the tool, or the names or wire names to keep.
 
         Raises:
             UnknownToolError: A name to keep is not there.
         """
         if callable(keep):
             return Toolset({n: t for n, t in self._tools.items() if keep(t)})
-        return Toolset({name: self[name] for name in keep})
+        names = [keep] if isinstance(keep, str) else list(keep)
+        return Toolset({self._by_wire.get(name, name): self[name] for name in names})
 
     def prefix(self, prefix: str) -> Toolset:
         """A set whose names begin with a prefix; the tools stay what they are.
@@ -88,7 +95,7 @@ class Toolset:
         Args:
             name: Either.
         """
-        return self._tools.get(name) or self._tools.get(self._by_wire.get(name, ""))
+        return self._tools.get(self._by_wire.get(name, name))
 
     def close_names(self, name: str) -> list[str]:
         """Names that somebody may have meant, the closest first; at most three.
@@ -96,9 +103,12 @@ class Toolset:
         Args:
             name: What they said.
         """
-        ends = {n: n for n in self._tools} | {n.rpartition("__")[2]: n for n in self._tools}
-        close = difflib.get_close_matches(name[:200], list(ends), n=3, cutoff=0.5)
-        return list(dict.fromkeys(ends[c] for c in close))
+        spoken: dict[str, list[str]] = {}  # a name may be known by its end, after the server's
+        for n in self._tools:
+            for form in (n.lower(), n.lower().rpartition("__")[2]):
+                spoken.setdefault(form, []).append(n)
+        close = difflib.get_close_matches(name[:200].lower(), spoken, n=3, cutoff=0.5)
+        return list(dict.fromkeys(n for c in close for n in spoken[c]))[:3]
 
     def definitions(self) -> list[ToolDefinition]:
         """What to tell about each tool, under the names of this set."""
@@ -176,8 +186,8 @@ def as_tool(value: Tool | Callable[..., Any]) -> Tool:
     """
     if isinstance(value, Tool):
         return value
-    if callable(value) and not isinstance(value, type):
+    if isinstance(value, type):
+        raise ToolDefinitionError(f"{value.__name__} is neither a tool nor a function. Make an instance of it first.")
+    if callable(value):
         return FunctionTool(value)
-    hint = " Make an instance of it first." if isinstance(value, type) else ""
-    shown = value.__name__ if isinstance(value, type) else type(value).__name__
-    raise ToolDefinitionError(f"{shown} is neither a tool nor a function.{hint}")
+    raise ToolDefinitionError(f"{type(value).__name__} is neither a tool nor a function.")

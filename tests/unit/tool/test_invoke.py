@@ -521,6 +521,59 @@ def test_a_malformed_request_is_a_failure_that_names_it() -> None:
     assert result.error == "the tool suspended with a malformed request: the request has no field 'prompt'."
 
 
+# -- preview and check ------------------------------------------------------------------------------------------
+
+
+def test_a_check_that_fails_itself_is_no_answer() -> None:
+    def look(ctx: Context[Any], arguments: dict[str, Any]) -> ToolResult | None:
+        raise ConnectionRefusedError("bank")
+
+    @tool(check=look)
+    async def pay(amount: int) -> None: ...
+
+    result = asyncio.run(pay.call_check({"amount": 5}))
+    assert result is not None
+    assert result.failure is not None
+    assert (result.error, result.failure.code) == ("ConnectionRefusedError: bank", "outcome_unknown")
+
+
+def test_a_check_that_finds_nothing_says_none_and_one_that_finds_it_gives_the_result() -> None:
+    done = {5}
+
+    async def look(ctx: Context[Any], arguments: dict[str, Any]) -> ToolResult | None:
+        return ToolResult.ok("paid") if arguments["amount"] in done else None
+
+    @tool(check=look)
+    async def pay(amount: int) -> None: ...
+
+    assert run(pay.call_check({"amount": 4})) is None
+    assert run(pay.call_check({"amount": 5})) == ToolResult.ok("paid")
+
+
+def test_a_preview_sees_checked_arguments_and_nothing_is_called() -> None:
+    called: list[int] = []
+
+    def show(ctx: Context[Any], arguments: dict[str, Any]) -> ToolResult:
+        return ToolResult.ok(f"would pay {arguments['amount']!r}")
+
+    @tool(preview=show)
+    async def pay(amount: int) -> None:
+        called.append(amount)
+
+    shown = asyncio.run(pay.call_preview('{"amount": "5"}'))
+    assert shown is not None
+    assert shown.output == "would pay 5"
+    refused = asyncio.run(pay.call_preview('{"amount": "five"}'))
+    assert refused is not None
+    assert refused.failure is not None
+    assert (refused.failure.code, called) == ("invalid_arguments", [])
+
+
+def test_a_tool_without_preview_and_check_has_neither() -> None:
+    assert run(echo.call_preview({"value": 1})) is None
+    assert run(echo.call_check({"value": 1})) is None
+
+
 # -- what leaves ------------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ class ToolResult(ferrule.ToolResult, ExecutionResult):
     Args:
         success: Whether the execution succeeded.
         value: What it produced; of a failure None, whatever is given.
-        error: Why it failed; of a success None, whatever is given.
+        error: Why it failed, text or an exception; of a success None, whatever is given.
         output: What the model reads, default the value; stands in for a missing value.
         fields: In place of `success` and `error` the fields of `ferrule.ToolResult`, which is how
             `dataclasses.replace` makes a changed copy.
@@ -33,7 +33,9 @@ class ToolResult(ferrule.ToolResult, ExecutionResult):
     __slots__ = ()
 
     @overload
-    def __init__(self, success: bool, value: Any = None, error: str | None = None, *, output: Any = None) -> None: ...
+    def __init__(
+        self, success: bool, value: Any = None, error: str | BaseException | None = None, *, output: Any = None
+    ) -> None: ...
     @overload
     def __init__(
         self,
@@ -73,11 +75,11 @@ class ToolResult(ferrule.ToolResult, ExecutionResult):
         return cls(True, value)
 
     @classmethod
-    def failed(cls, message: str) -> ToolResult:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def failed(cls, message: str | BaseException) -> ToolResult:  # pyright: ignore[reportIncompatibleMethodOverride]
         """A result that failed.
 
         Args:
-            message: What went wrong.
+            message: What went wrong; an exception is described, credentials taken out.
         """
         return cls(False, error=message)
 

@@ -1,0 +1,34 @@
+"""Python values as strict JSON: two total functions and their way back.
+
+`plain(x)` is what people, models and HTTP clients read. `typed(x)` is what the
+journal stores, and `restore` gives the equal value back. Neither raises,
+whatever the object: what cannot be described is replaced by a marker, and
+encoding never turns a successful value into a failure.
+
+This package knows no class of ours; `content`, `suspension` and `result`
+register theirs.
+"""
+
+from ferrule.strict_json._back import restore
+from ferrule.strict_json._shape import MAX_NODES, MAX_TYPED_NODES, Codec, Opaque, register, type_name
+from ferrule.strict_json._text import clean, dumps, parse
+from ferrule.strict_json._walk import MAX_BYTES, MAX_DEPTH, SPILL_BYTES, plain, text_of, typed
+
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "MAX_NODES",
+    "MAX_TYPED_NODES",
+    "SPILL_BYTES",
+    "Codec",
+    "Opaque",
+    "clean",
+    "dumps",
+    "parse",
+    "plain",
+    "register",
+    "restore",
+    "text_of",
+    "type_name",
+    "typed",
+]

@@ -1,0 +1,170 @@
+"""The way back: from what `typed` wrote to an equal value."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import typing
+import uuid
+from collections.abc import Callable
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from ferrule.strict_json._shape import RESTORERS, Opaque, class_name
+from ferrule.strict_json._walk import text_of
+
+Load = Callable[[str], bytes]
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _opaque(pair: list[Any]) -> Opaque:
+    kind, text = pair
+    return Opaque(str(kind), str(text))
+
+
+RESTORERS.update(
+    {
+        "$int": lambda v: int(v, 16),
+        "$float": float,
+        "$str": lambda v: _bytes(v).decode("utf-8", "surrogatepass"),
+        "$bytes": _bytes,
+        "$decimal": Decimal,
+        "$uuid": uuid.UUID,
+        "$path": Path,
+        "$datetime": dt.datetime.fromisoformat,
+        "$date": dt.date.fromisoformat,
+        "$time": dt.time.fromisoformat,
+        "$duration": lambda v: dt.timedelta(*v),
+        "$tuple": tuple,
+        "$set": set,
+        "$frozenset": frozenset,
+        "$map": lambda v: dict(zip(v[::2], v[1::2], strict=True)),
+        "$opaque": _opaque,
+    }
+)
+
+
+def restore(data: Any, *, annotation: Any = None, load: Load | None = None) -> Any:
+    """Make the value again that `typed` described.
+
+    Args:
+        data: A JSON value made by `typed`.
+        annotation: The type the value had. Objects of the user's own classes come back only when it names their
+            class, at any depth, else as `Opaque`. Nothing is ever imported by a name found in the data.
+        load: From a reference that `spill` returned to its bytes.
+
+    Returns:
+        The value. A place that cannot be understood becomes an `Opaque`; raises only what `load` raises.
+
+    Since 0.1.
+    """
+    return _restored(data, _named(annotation), load, bare=False)
+
+
+def _restored(data: Any, named: dict[str, type], load: Load | None, bare: bool) -> Any:
+    """Children first, without recursion. Inside an object that stays opaque, others are `bare`: just their fields."""
+    box = [data]
+    tags: list[tuple[Any, Any, dict[str, Any], bool]] = []
+    todo: list[tuple[Any, Any, bool]] = [(box, 0, bare)]
+    for target, key, inside in todo:  # it grows: containers before what they contain
+        new: Any = target[key]
+        if isinstance(new, dict):
+            raw = cast("dict[str, Any]", new)
+            if (tag := next(iter(raw), ""))[:1] == "$" and tag[:2] != "$$":
+                new = dict(raw)
+                tags.append((target, key, raw, inside))
+                inside = inside or (tag == "$object" and str(raw[tag]) not in named)
+            else:
+                new = {k[1:] if k[:1] == "$" else k: v for k, v in raw.items()}
+            todo.extend([(new, k, inside) for k, v in new.items() if isinstance(v, (dict, list))])
+        elif isinstance(new, list):
+            new = list(cast("list[Any]", new))
+            todo.extend([(new, i, inside) for i, v in enumerate(new) if isinstance(v, (dict, list))])
+        target[key] = new
+    for target, key, raw, inside in reversed(tags):
+        fields = target[key]
+        tag = next(iter(raw))
+        if tag == "$object":
+            target[key] = fields.get("value") if inside else _instance(fields, raw, named, load)
+        else:
+            target[key] = _blob(fields[tag], load) if tag == "$blob" else _value(tag, fields, raw)
+    return box[0]
+
+
+def _value(tag: str, fields: dict[str, Any], raw: dict[str, Any]) -> Any:
+    try:
+        if len(fields) == 1:
+            return RESTORERS[tag](fields[tag])
+    except Exception:  # a tag of a later version, or damaged: shown as it is
+        pass
+    return Opaque(tag, text_of(raw))
+
+
+def _blob(blob: Any, load: Load | None) -> Any:
+    found: dict[str, Any] = blob if isinstance(blob, dict) else {}
+    ref = found.get("ref")
+    if load is None or not isinstance(ref, str):
+        return Opaque("blob", str(ref))
+    raw = load(ref)
+    try:
+        return raw.decode() if found.get("kind") == "text" else raw
+    except UnicodeDecodeError:
+        return Opaque("blob", ref)
+
+
+# -- classes of the user's --------------------------------------------------------------------------------------
+
+
+def _instance(fields: dict[str, Any], raw: dict[str, Any], named: dict[str, type], load: Load | None) -> Any:
+    name, value = fields["$object"], fields.get("value")
+    if isinstance(name, str) and name in named:
+        try:
+            return _adapter(named[name]).validate_python(value, by_alias=True, by_name=True)
+        except Exception:  # the class has changed, or its validators refuse: the value is still worth showing
+            value = _restored(raw.get("value"), named, load, bare=True)
+    return Opaque(str(name), text_of(value))
+
+
+@lru_cache(maxsize=1024)
+def _adapter(cls: type) -> Any:
+    from pydantic import TypeAdapter  # dear; only values of the user's own classes need it
+
+    return TypeAdapter(cls)
+
+
+def _named(annotation: Any) -> dict[str, type]:
+    """The classes that an annotation names, those of their fields included, by qualified name."""
+    if annotation is None:
+        return {}
+    try:
+        return _named_once(annotation)
+    except TypeError:  # metadata that cannot be hashed
+        return _named_once.__wrapped__(annotation)
+
+
+@lru_cache(maxsize=1024)
+def _named_once(annotation: Any) -> dict[str, type]:
+    found: dict[str, type] = {}
+    forms: list[Any] = [annotation]
+    for form in forms:  # it grows
+        inner = [*typing.get_args(form), *([form.__value__] if hasattr(form, "__value__") else ())]
+        cls = typing.get_origin(form) or form
+        if isinstance(cls, type) and cls.__module__ != "builtins" and class_name(cls) not in found:
+            found[class_name(cls)] = cls
+            inner += _field_types(cls)
+        forms.extend(f for f in inner if not any(f is known for known in forms))
+    return found
+
+
+def _field_types(cls: Any) -> list[Any]:
+    if hasattr(cls, "__pydantic_fields__"):
+        return [field.annotation for field in cls.__pydantic_fields__.values()]
+    try:
+        return list(typing.get_type_hints(cls, include_extras=True).values())
+    except Exception:  # a name that cannot be resolved from here
+        return []

@@ -1,0 +1,109 @@
+"""Strict JSON text: encodable strings, compact bytes, and a reader that guesses nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+import orjson
+
+from ferrule.errors import JSONSyntaxError
+
+
+def is_clean(text: str) -> bool:
+    """Whether UTF-8 can carry a text."""
+    if str.isascii(text):
+        return True
+    try:
+        str.encode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def clean(text: str) -> str:
+    """Text that UTF-8 can carry: surrogate pairs joined, lone surrogates replaced by U+FFFD.
+
+    Args:
+        text: Any str.
+
+    Since 0.1.
+    """
+    if not is_clean(text):
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text if type(text) is str else str.__str__(text)
+
+
+def dumps(value: Any) -> bytes:
+    """Compact strict JSON of a value made by `plain`, `typed` or `parse`.
+
+    Args:
+        value: dict with str keys, list, str, int, finite float, bool or None.
+
+    Since 0.1.
+    """
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # an integer beyond 64 bits, or nesting beyond orjson's bound
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def parse(text: str | bytes) -> Any:
+    """Read strict JSON: no duplicate keys, no NaN or Infinity, no lone surrogates, integers of any size.
+
+    Args:
+        text: JSON text, or its UTF-8 bytes.
+
+    Raises:
+        JSONSyntaxError: With line and column where they are known; the text itself is not quoted.
+
+    Since 0.1.
+    """
+    source = _decoded(text)
+    try:
+        value = _DECODER.decode(source)
+        if "\\u" in source and not is_clean(json.dumps(value, ensure_ascii=False)):
+            raise JSONSyntaxError("a lone surrogate escape")
+    except json.JSONDecodeError as error:
+        # The reason names no content, but some end in a preposition or a colon.
+        raise JSONSyntaxError(error.msg.rstrip(": ").removesuffix(" at"), error.lineno, error.colno) from None
+    except RecursionError:
+        raise JSONSyntaxError("nested too deeply") from None
+    except JSONSyntaxError:
+        raise
+    except ValueError:
+        raise JSONSyntaxError("a number with too many digits") from None
+    return value
+
+
+def _decoded(text: str | bytes) -> str:
+    if isinstance(text, bytes):
+        try:
+            return text.decode()
+        except UnicodeDecodeError:
+            raise JSONSyntaxError("not UTF-8") from None
+    if not is_clean(text):
+        raise JSONSyntaxError("a lone surrogate")
+    return text
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise JSONSyntaxError("an object with a duplicate key")
+    return found
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise JSONSyntaxError("a number beyond the range of a float")
+    return number
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise JSONSyntaxError(f"the word {name}, which is not JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_no_constant)

@@ -1,0 +1,318 @@
+"""`plain` and `typed`: one loop over an explicit stack, so depth costs no recursion.
+
+Levels, values and bytes are bounded; what lies beyond becomes a marker in its
+place, and so does what raises. The two differ only in a dialect.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, NamedTuple
+
+from ferrule.strict_json._shape import (
+    MAX_NODES,
+    MAX_TYPED_NODES,
+    Again,
+    Array,
+    Leaf,
+    Object,
+    Shaper,
+    int_as_number,
+    int_as_text,
+    plain_float,
+    plain_shaper,
+    to_base64,
+    type_name,
+    typed_float,
+    typed_int,
+    typed_shaper,
+    typed_str,
+)
+from ferrule.strict_json._text import clean, dumps
+
+MAX_DEPTH = 100
+MAX_BYTES = 64 * 1024 * 1024
+SPILL_BYTES = 32 * 1024
+# Depth is counted in halves of a level: a container is a level, a value that stands for another one half.
+_LEVEL, _HALF = 2, 1
+_CLOSED = -1
+
+Spill = Callable[[bytes], str]
+Fields = Iterable[tuple[Any, Any]]
+
+
+class Dialect(NamedTuple):
+    """One way to write Python values as JSON."""
+
+    leaves: dict[type, Callable[[Any], Any]]
+    shaper: Callable[[type], Shaper]
+    keys: Callable[[Fields], Iterable[tuple[str, Any]]]
+    marker: Callable[[str, str], Any]
+    tagged: bool
+    nodes: int
+
+
+# -- keys and markers of the dialects ---------------------------------------------------------------------------
+
+
+def _text_keys(fields: Fields) -> Iterable[tuple[str, Any]]:
+    """String keys; one that is taken already gets a number."""
+    taken: dict[str, int] = {}
+    for key, x in fields:
+        name = clean(key) if type(key) is str else _key_text(key)
+        while name in taken:
+            taken[name] += 1
+            name = f"{name} ({taken[name]})"
+        taken[name] = 1
+        yield name, x
+
+
+def _key_text(key: Any) -> str:
+    value = _Walk(_KEYS, None).run(key)
+    return value if type(value) is str else dumps(value).decode()
+
+
+def _inner_keys(fields: Fields) -> Iterable[tuple[str, Any]]:
+    """Keys of a mapping that is a key itself: their texts could be without end."""
+    return ((clean(k) if type(k) is str else f"[{type_name(k)} {i}]", x) for i, (k, x) in enumerate(fields))
+
+
+def _tagged_keys(fields: Fields) -> Iterable[tuple[str, Any]]:
+    return (("$" + key if key[:1] == "$" else key, x) for key, x in fields)
+
+
+def _plain_marker(kind: str, reason: str) -> Any:
+    return f"[{kind}: {reason}]"
+
+
+def _typed_marker(kind: str, reason: str) -> Any:
+    return {"$opaque": [kind, reason]}
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+_EXACT: dict[type, Callable[[Any], Any]] = {bool: _same, type(None): _same}
+_TYPED_LEAVES = {**_EXACT, str: typed_str, int: typed_int, float: typed_float}
+_HTTP_LEAVES = {**_EXACT, str: clean, int: int_as_text, float: plain_float}
+_HTTP = Dialect(_HTTP_LEAVES, plain_shaper, _text_keys, _plain_marker, False, MAX_NODES)
+_NUMBERS = _HTTP._replace(leaves={**_HTTP_LEAVES, int: int_as_number})
+_KEYS = _NUMBERS._replace(keys=_inner_keys, nodes=1_000)
+_JOURNAL = Dialect(_TYPED_LEAVES, typed_shaper, _tagged_keys, _typed_marker, True, MAX_TYPED_NODES)
+_SMALL = frozenset({bool, int, float, type(None)})
+
+# -- the walk ---------------------------------------------------------------------------------------------------
+
+
+class _Walk:
+    """One object on its way to JSON: what is left to do, and how much of the bounds is used."""
+
+    __slots__ = ("bytes_left", "dialect", "failure", "nodes_left", "open", "spill", "todo")
+
+    def __init__(self, dialect: Dialect, spill: Spill | None) -> None:
+        self.dialect = dialect
+        self.spill = spill
+        self.failure: Exception | None = None
+        self.nodes_left = dialect.nodes
+        self.bytes_left = MAX_BYTES
+        self.open: set[int] = set()
+        # (where to put it, under which key, the value, its depth); _CLOSED marks the end of a container, and the
+        # target of such an entry is a list to be sorted.
+        self.todo: list[tuple[Any, Any, Any, int]] = []
+
+    def run(self, root: Any) -> Any:
+        box = [None]
+        self.place(box, 0, root, 0)
+        while self.todo:
+            target, key, x, depth = self.todo.pop()
+            if depth != _CLOSED:
+                self.place(target, key, x, depth)
+                continue
+            self.open.discard(id(x))
+            if target is not None:
+                _sort(target)
+        return box[0]
+
+    def place(self, target: Any, key: Any, x: Any, depth: int) -> None:
+        try:
+            leaf = self.dialect.leaves.get(type(x))
+            if leaf is None:
+                self.expand(target, key, x, depth)
+            else:
+                target[key] = self.bounded(leaf(x), x)
+        except Exception as error:  # whatever the object's own code raises: a value must not fail because of its looks
+            if error is self.failure:
+                raise
+            target[key] = self.mark(x, f"unreadable, {type(error).__name__}")
+
+    def mark(self, x: Any, reason: str) -> Any:
+        return self.dialect.marker(type_name(x), reason)
+
+    def bounded(self, leaf: Any, x: Any) -> Any:
+        """A leaf within the bound of bytes; a large one goes to `spill` instead."""
+        value, tag = leaf if type(leaf) is Leaf else (leaf, None)
+        kind = type(value)
+        size = len(value) if kind is str or kind is bytes else _size(value)
+        if size > SPILL_BYTES // 4 and self.spill is not None and (kind is str or kind is bytes):
+            raw = value.encode() if kind is str else value
+            if len(raw) > SPILL_BYTES:
+                blob = {"ref": self.store(raw), "kind": "text" if kind is str else "bytes", "size": len(raw)}
+                return {tag: {"$blob": blob}} if tag else {"$blob": blob}
+        self.bytes_left -= size
+        if self.bytes_left < 0:
+            return self.mark(x, "left out, the whole is too large")
+        if kind is bytes:
+            return {"$bytes": to_base64(value)}
+        return {tag: value} if tag else value
+
+    def store(self, raw: bytes) -> str:
+        assert self.spill is not None
+        try:
+            return self.spill(raw)
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def expand(self, target: Any, key: Any, x: Any, depth: int) -> None:
+        if id(x) in self.open:
+            target[key] = self.mark(x, "cycle")
+            return
+        shape = self.dialect.shaper(type(x))(x)
+        if isinstance(shape, Leaf):
+            leaf = self.dialect.leaves.get(type(shape.value))
+            target[key] = self.bounded(leaf(shape.value) if leaf and not shape.tag else shape, x)
+        elif depth > MAX_DEPTH * _LEVEL - (0 if isinstance(shape, Again) else _LEVEL):
+            target[key] = self.mark(x, "too deep")
+        elif self.nodes_left < 0 or self.bytes_left < 0:
+            target[key] = self.mark(x, "left out, too many values")
+        else:
+            self.open.add(id(x))
+            self.contain(target, key, x, shape, depth)
+
+    def contain(self, target: Any, key: Any, x: Any, shape: Again | Array | Object, depth: int) -> None:
+        tagged = self.dialect.tagged
+        if isinstance(shape, Again):
+            self.todo.append((None, None, x, _CLOSED))
+            slot = shape.tag or ("value" if shape.name else None)
+            if tagged and slot:
+                target[key] = {"$object": shape.name, slot: None} if shape.name else {slot: None}
+                target, key = target[key], slot
+            self.todo.append((target, key, shape.value, depth + _HALF))
+        elif isinstance(shape, Array):
+            items: list[Any] = []
+            self.todo.append((items if shape.sort else None, None, x, _CLOSED))
+            target[key] = {shape.tag: items} if tagged and shape.tag else items
+            self.array(items, shape.items, depth + _LEVEL)
+        else:
+            fields: dict[str, Any] = {}
+            self.todo.append((None, None, x, _CLOSED))
+            target[key] = {"$object": shape.name, "value": fields} if tagged and shape.name else fields
+            self.object(fields, shape.fields, depth + _LEVEL)
+
+    def array(self, new: list[Any], items: Iterable[Any], depth: int) -> None:
+        leaves, bounded = self.dialect.leaves, self.bounded
+        late: list[tuple[Any, Any, Any, int]] = []
+        for x in items:
+            if self.nodes_left <= 0 or self.bytes_left < 0:
+                new.append(self.dialect.marker("list", "cut, too many values"))
+                break
+            self.nodes_left -= 1
+            leaf = leaves.get(type(x))
+            if leaf is None:
+                late.append((new, len(new), x, depth))
+                new.append(None)
+            else:
+                value = leaf(x)
+                new.append(value if type(value) in _SMALL else bounded(value, x))
+        self.todo.extend(reversed(late))
+
+    def object(self, new: dict[str, Any], fields: Fields, depth: int) -> None:
+        leaves, bounded = self.dialect.leaves, self.bounded
+        late: list[tuple[Any, Any, Any, int]] = []
+        for key, x in self.dialect.keys(fields):
+            self.bytes_left -= len(key)
+            if self.nodes_left <= 0 or self.bytes_left < 0:
+                new["…"] = self.dialect.marker("dict", "cut, too many values")
+                break
+            self.nodes_left -= 1
+            leaf = leaves.get(type(x))
+            if leaf is None:
+                late.append((new, key, x, depth))
+                new[key] = None
+            else:
+                value = leaf(x)
+                new[key] = value if type(value) in _SMALL else bounded(value, x)
+        self.todo.extend(reversed(late))
+
+
+def _size(value: Any) -> int:
+    """Roughly how many bytes a value takes that is no text: a wide integer, or the texts under a tag."""
+    if type(value) is int:
+        return value.bit_length() // 3
+    parts = value.values() if type(value) is dict else value if type(value) is list else ()
+    return sum(len(part) for part in parts if type(part) is str)
+
+
+def _sort(items: list[Any]) -> None:
+    try:
+        items.sort(key=dumps)
+    except RecursionError:  # the caller's own stack is nearly used up: whole, though in any order
+        pass
+
+
+# -- the public functions ---------------------------------------------------------------------------------------
+
+
+def plain(x: Any, *, big_ints: Literal["text", "number"] = "text") -> Any:
+    """Describe any object in strict JSON for people, models and HTTP clients.
+
+    Dates become ISO 8601 text (UTC as `Z`), timedeltas seconds, Decimal, UUID
+    and paths text, bytes base64, NaN and infinities `null`, enum members their
+    value, objects with fields an object, sets sorted arrays, exceptions
+    `{"type", "message"}`, secrets `**********`; what is cyclic, deeper than 100
+    levels or beyond 250,000 values or 64 MiB becomes a marker in its place.
+
+    Args:
+        x: Any object whatever.
+        big_ints: Integers beyond 2**53 as `"text"`, as JavaScript needs it, or as `"number"`.
+
+    Returns:
+        dict, list, str, int, float, bool or None, fit for `dumps`. Never raises.
+
+    Since 0.1.
+    """
+    return _Walk(_HTTP if big_ints == "text" else _NUMBERS, None).run(x)
+
+
+def typed(x: Any, *, spill: Spill | None = None) -> Any:
+    """Describe any object in tagged JSON from which `restore` makes an equal one.
+
+    Equal and of equal type come back: None, bool, str, int, float (NaN and
+    infinities too), Decimal, UUID, Path, bytes, datetime, date, time, timedelta,
+    list, tuple, set, frozenset, dict with keys of these, results, parts,
+    requests and answers, to a depth of 100 and without cycles.
+
+    Args:
+        x: Any object whatever.
+        spill: Takes the bytes of a leaf over 32,768 bytes, stores them and returns a reference; without it leaves
+            stay inside.
+
+    Returns:
+        A JSON value fit for `dumps`. Raises only what `spill` raises.
+
+    Since 0.1.
+    """
+    return _Walk(_JOURNAL, spill).run(x)
+
+
+def text_of(x: Any) -> str:
+    """Any object as compact strict JSON text, integers as numbers: what a model reads.
+
+    Args:
+        x: Any object whatever.
+
+    Since 0.1.
+    """
+    return dumps(plain(x, big_ints="number")).decode()

@@ -1,0 +1,97 @@
+"""Each heading of the troubleshooting page is the text of an error that really comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import docs
+import pytest
+from tests.clock import run
+
+from ferrule import FerruleError, Request, ToolResult, Toolset, image, tool
+
+HEADINGS = [
+    line[3:]
+    for line in (docs.ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8").splitlines()
+    if line.startswith("## ")
+]
+
+
+def no_annotation() -> None:
+    def export(rows) -> None: ...  # pyright: ignore  # noqa: ANN001
+
+    tool(export)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def positional_only() -> None:
+    def add(a: int, /) -> None: ...
+
+    tool(add)
+
+
+def unknown_effect() -> None:
+    def pay() -> None: ...
+
+    made: Any = tool
+    made(effect="write")(pay)
+
+
+def two_of_one_name() -> None:
+    def search() -> None: ...
+
+    Toolset([search, tool(search)])
+
+
+def circular_default() -> None:
+    tree: list[Any] = []
+    tree.append(tree)
+
+    def grow(tree: list[Any] = tree) -> None: ...
+
+    tool(grow)
+
+
+def password() -> None:
+    Request("r1", "input", "Password?", data={"schema": {"type": "string", "format": "password"}})
+
+
+def timed_out() -> ToolResult:
+    @tool(timeout=1)
+    async def pay() -> None:
+        await asyncio.sleep(10)
+
+    return run(pay.call())
+
+
+def cut_off() -> ToolResult:
+    @tool(effect="read")
+    async def find(a: int) -> None: ...
+
+    return run(find.call('{"a": '))
+
+
+CAUSES: list[Callable[[], Any]] = [
+    no_annotation,
+    positional_only,
+    unknown_effect,
+    two_of_one_name,
+    lambda: image(b"a,b"),
+    lambda: image("missing.png"),
+    circular_default,
+    lambda: ToolResult({"a": 1}, False),  # pyright: ignore[reportArgumentType]
+    password,
+    timed_out,
+    cut_off,
+]
+
+
+@pytest.mark.parametrize(("heading", "cause"), list(zip(HEADINGS, CAUSES, strict=True)))
+def test_the_text_of_the_heading_comes(heading: str, cause: Callable[[], Any]) -> None:
+    try:
+        result = cause()
+    except FerruleError as error:
+        assert str(error) == heading
+    else:
+        assert result.error == heading

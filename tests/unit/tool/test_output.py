@@ -1,0 +1,319 @@
+"""What leaves a tool: held against its declared type, and cut to what a model may read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypedDict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, field_validator
+from tests.clock import run
+
+from ferrule import Context, Failure, Part, Tool, ToolDefinitionError, ToolResult, tool
+from ferrule.tool.output import OutputCheck, bounded, checked, output_check
+
+
+class Hue(Enum):
+    RED = "red"
+
+
+class Order(BaseModel):
+    number: str
+    total: Decimal = Decimal(0)
+    due: dt.date | None = None
+
+
+@dataclass
+class Size:
+    width: int
+    hue: Hue = Hue.RED
+
+
+class Point(NamedTuple):
+    x: int
+    y: int = 0
+
+
+class Row(TypedDict):
+    n: int
+
+
+class Picky(BaseModel):
+    n: int
+
+    @field_validator("n")
+    @classmethod
+    def refuse(cls, n: int) -> int:
+        raise KeyError(n)
+
+
+class Opaque:
+    """JSON cannot describe it."""
+
+
+def declared(annotation: Any) -> OutputCheck:
+    check = output_check(None, annotation, "t")
+    assert check is not None
+    return check
+
+
+def after(value: Any, annotation: Any) -> ToolResult:
+    return checked(ToolResult.ok(value), declared(annotation), "t")
+
+
+# -- the declared type ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (int, 3),
+        (str, "a"),
+        (bool, True),
+        (float, 1.5),
+        (float, 2),
+        (str | None, None),
+        (Literal["a", "b"], "b"),
+        (list[int], [1, 2]),
+        (dict[str, int], {"a": 1}),
+        (tuple[int, str], (1, "a")),
+        (set[int], {1, 2}),
+        (Hue, Hue.RED),
+        (dt.date, dt.date(2024, 5, 1)),
+        (Decimal, Decimal("1.50")),
+        (Order, Order(number="A-1")),
+        (list[Order], [Order(number="A-1")]),
+        (Size, Size(2)),
+        (Point, Point(1)),
+        (Row, {"n": 1}),
+        (Annotated[int, Field(ge=1)], 1),
+    ],
+)
+def test_a_value_of_the_declared_type_passes_untouched(annotation: Any, value: Any) -> None:
+    result = ToolResult.ok(value)
+    assert checked(result, declared(annotation), "t") is result
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (Order, {"number": "A-1", "total": "1.50", "due": "2024-05-01"}),
+        (Order, {"number": "A-1", "total": Decimal("1.50"), "due": dt.date(2024, 5, 1)}),
+        (list[Order], ({"number": "A-1"},)),
+        (Size, {"width": 2, "hue": "red"}),
+        (Point, [1, 2]),
+        (list[int], (1, 2)),
+        (Hue, "red"),
+        (dt.date, "2024-05-01"),
+        (set[int], [1, 2]),
+    ],
+)
+def test_a_value_whose_json_fits_passes_untouched(annotation: Any, value: Any) -> None:
+    result = ToolResult.ok(value)
+    assert checked(result, declared(annotation), "t") is result
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "fault"),
+    [
+        (int, "3", "Input should be a valid integer"),
+        (int, True, "Input should be a valid integer"),
+        (str, 3, "Input should be a valid string"),
+        (list[int], [1, "2"], "[1]: Input should be a valid integer"),
+        (Order, {"nr": "A-1"}, "number: Field required"),
+        (Order, None, "Input should be an object"),
+        (dict[str, Size], {"a": {"width": "2"}}, "a.width: Input should be a valid integer"),
+        (Row, {}, "n: Field required"),
+        (Annotated[int, Field(ge=1)], 0, "Input should be greater than or equal to 1"),
+        (Picky, {"n": 1}, "a validator raised KeyError"),
+    ],
+)
+def test_a_value_of_another_type_is_a_failure_that_keeps_it(annotation: Any, value: Any, fault: str) -> None:
+    result = after(value, annotation)
+    assert result.error == f"Tool 't' returned a value that does not fit its declared output: {fault}."
+    assert result.value is value
+    assert result.failure == Failure("exception", "OutputMismatch")
+
+
+def test_at_most_three_faults_are_told() -> None:
+    error = after(["a", "b", "c", "d"], list[int]).error
+    assert error is not None
+    assert error.count("should be a valid integer") == 3
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        Any,
+        object,
+        None,
+        type(None),
+        NoReturn,
+        ToolResult,
+        ToolResult | str,
+        Annotated[ToolResult, "documented"],
+        Part,
+        list[Part],
+        tuple[Part, ...],
+        bytes,
+        bytearray,
+        Iterator[int],
+        Iterable[int],
+        AsyncIterator[int],
+        Generator[int, None, str],
+        Opaque,
+        Callable[[], int],
+    ],
+)
+def test_an_annotation_that_says_nothing_of_the_value_checks_nothing(annotation: Any) -> None:
+    assert output_check(None, annotation, "t") is None
+
+
+def test_a_generator_annotated_as_iterable_ends_with_what_it_returns() -> None:
+    @tool(thread=False)
+    def count() -> Iterable[int]:
+        yield 1
+        return 7
+
+    assert run(count.call()).value == 7
+
+
+def test_a_typed_dict_of_typing_is_checked_too() -> None:
+    assert declared(Row).schema["properties"] == {"n": {"title": "N", "type": "integer"}}
+
+
+def test_a_failed_or_suspended_result_is_not_checked() -> None:
+    failed = ToolResult.failed("no such order")
+    assert checked(failed, declared(Order), "t") is failed
+
+
+def test_a_tool_checks_its_return_annotation() -> None:
+    @tool
+    async def find(number: str) -> Order:
+        return number  # pyright: ignore[reportReturnType] - the mismatch is the point
+
+    result = run(find.call({"number": "A-1"}))
+    assert (result.status, result.value) == ("failed", "A-1")
+
+
+def test_a_declared_type_wins_over_the_annotation() -> None:
+    @tool(output_schema=Order)
+    async def find() -> Any:
+        return {"total": 1}
+
+    assert run(find.call()).error == (
+        "Tool 'find' returned a value that does not fit its declared output: number: Field required."
+    )
+
+
+# -- a declared JSON Schema -------------------------------------------------------------------------------------
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def test_a_declared_schema_is_held_against_the_json_of_the_value() -> None:
+    check = output_check(SCHEMA, int, "t")
+    assert check is not None
+    assert (check.schema, check.annotation) == (SCHEMA, None)
+    assert check.fault({"n": 1}) is None
+    assert check.fault(Size(1)) == '"n" is a required property (got object)'
+    assert check.fault({"n": "x"}) == 'n: value is not of type "integer" (got string)'
+
+
+def test_a_class_tool_declares_its_output_by_schema() -> None:
+    class Count(Tool):
+        """Count."""
+
+        name = "count"  # pyright: ignore[reportAssignmentType]
+        output_schema = SCHEMA
+
+        def execute(self, context: Context[Any]) -> Any:
+            return {"n": "x"}
+
+    assert run(Count().call()).error == (
+        "Tool 'count' returned a value that does not fit its declared output: "
+        'n: value is not of type "integer" (got string).'
+    )
+
+
+def test_an_unusable_output_schema_is_refused() -> None:
+    with pytest.raises(ToolDefinitionError, match=r"^the schema of the output of tool 't' is no usable JSON Schema: "):
+        output_check({"type": "nope"}, None, "t")
+
+
+@pytest.mark.parametrize("annotation", [Opaque, Callable[[], int]])
+def test_a_declared_type_that_json_cannot_describe_is_refused(annotation: Any) -> None:
+    with pytest.raises(ToolDefinitionError, match=r"^the output of tool 't' cannot be described: "):
+        output_check(annotation, None, "t")
+
+
+# -- the bound --------------------------------------------------------------------------------------------------
+
+NOTICE = re.compile(r"\n\[([\d,]+) of ([\d,]+) characters left out; the whole output is kept with call_1\]\n")
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+@pytest.mark.case("C032")
+@given(st.text(min_size=1, max_size=3000), st.integers(1, 3000))
+def test_text_over_the_limit_is_head_notice_and_tail_within_it(text: str, limit: int) -> None:
+    result = bounded(ToolResult(text, False), limit, "call_1")
+    assert len(result.output) <= limit
+    assert result.value == text
+    assert result.output.encode()
+    if len(text) <= limit:
+        assert (result.output, result.metadata) == (text, None)
+        return
+    assert result.metadata == {"full_output": text}
+    notice = NOTICE.search(result.output)
+    if notice is not None:
+        head, tail = result.output[: notice.start()], result.output[notice.end() :]
+        assert text.startswith(head)
+        assert text.endswith(tail)
+        assert len(head) >= len(tail)
+        assert (number(notice[1]), number(notice[2])) == (len(text) - len(head) - len(tail), len(text))
+
+
+@pytest.mark.case("C032")
+@pytest.mark.parametrize(("length", "cut"), [(999, False), (1000, False), (1001, True)])
+def test_the_limit_itself_is_not_cut(length: int, cut: bool) -> None:
+    result = bounded(ToolResult("x" * length, False), 1000, "call_1")
+    assert (result.output != "x" * length, NOTICE.search(result.output) is not None) == (cut, cut)
+    assert len(result.output) <= 1000
+
+
+@pytest.mark.case("C032")
+def test_two_million_characters_are_cut_while_the_value_stays_whole() -> None:
+    text = "🍸" * 2_000_000
+
+    @tool
+    async def pour() -> str:
+        return text
+
+    result = run(pour.call({}, Context(call_id="call_1")))
+    assert (len(result.output), result.value) == (50_000, text)
+    assert set(NOTICE.sub("", result.output)) == {"🍸"}
+    assert result.metadata == {"full_output": text}
+
+
+def test_no_limit_leaves_the_result_as_it_is() -> None:
+    result = ToolResult("x" * 10, False)
+    assert bounded(result, None, "call_1") is result
+
+
+def test_a_limit_below_the_notice_still_holds() -> None:
+    assert bounded(ToolResult("x" * 100, False), 5, "call_1").output == "\n[100"
+
+
+def test_what_the_metadata_held_is_kept_beside_the_whole_output() -> None:
+    result = bounded(ToolResult.failed("x" * 300, code="timeout", metadata={"a": 1}), 200, "call_1")
+    assert (result.metadata, result.failure) == ({"a": 1, "full_output": "x" * 300}, Failure("timeout"))
