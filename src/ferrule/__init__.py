@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ferrule.app import App
     from ferrule.content import Part, audio, file, image, text
     from ferrule.errors import (
         ConfigurationError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "App",
     "ConfigurationError",
     "ContentPartError",
     "Context",
@@ -73,6 +75,7 @@ __all__ = [
 
 _HOME: dict[str, str] = {
     "Answer": "ferrule.suspension",
+    "App": "ferrule.app",
     "ConfigurationError": "ferrule.errors",
     "ContentPartError": "ferrule.errors",
     "Context": "ferrule.tool.context",

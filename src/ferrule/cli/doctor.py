@@ -19,7 +19,6 @@ from ferrule.cli.about import installed_version
 from ferrule.cli.failure import ExitCode
 from ferrule.cli.session import Session, command
 from ferrule.errors import FerruleError
-from ferrule.tool.tool import FunctionTool, Tool
 
 # Names only: no value of a key is ever read, let alone shown.
 MODEL_KEYS: Final = (
@@ -161,23 +160,12 @@ def _schemas(app: App) -> Finding:
 
 def _effects(app: App) -> Finding:
     """Tools that run as `once` with nothing that could prove whether a call happened."""
-    found = [name for name in app.tools.names if _may_be_undeclared(app.tools[name])]
+    found = [name for name in app.tools.names if not app.tools[name].declares_effect and app.tools[name].check is None]
     if not found:
         return Finding("effect classes", "ok", "every tool declares its effect or has a check")
     detail = f"run as once, never repeated without a person's decision: {', '.join(found)}"
     mend = 'Declare effect="read" on those that change nothing, effect="idempotent" where repeating is harmless.'
     return Finding("effect classes", "info", detail, mend)
-
-
-def _may_be_undeclared(tool: Tool) -> bool:
-    if tool.effect != "once" or tool.check is not None:
-        return False
-    # A function tool holds the default as it holds a declared "once"; a class tool says which of the two it is.
-    return isinstance(tool, FunctionTool) or not _declares_effect(type(tool))
-
-
-def _declares_effect(cls: type[Tool]) -> bool:
-    return any("effect" in vars(base) for base in cls.__mro__ if base is not Tool)
 
 
 def _model_keys() -> Finding:

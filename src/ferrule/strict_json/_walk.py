@@ -188,30 +188,36 @@ class _Walk:
         elif self.nodes_left < 0 or self.bytes_left < 0:
             target[key] = self.mark(x, "left out, too many values")
         else:
-            self.open.add(id(x))
             self.contain(target, key, x, shape, depth)
 
     def contain(self, target: Any, key: Any, x: Any, shape: Again | Array | Object, depth: int) -> None:
         tagged = self.dialect.tagged
-        if isinstance(shape, Again):
-            self.todo.append((None, None, x, _CLOSED))
+        if isinstance(shape, Array):
+            items: list[Any] = []
+            target[key] = {shape.tag: items} if tagged and shape.tag else items
+            self.later(x, self.array(items, shape.items, depth + _LEVEL), items if shape.sort else None)
+        elif isinstance(shape, Object):
+            fields: dict[str, Any] = {}
+            target[key] = {"$object": shape.name, "value": fields} if tagged and shape.name else fields
+            self.later(x, self.object(fields, shape.fields, depth + _LEVEL))
+        else:
             slot = shape.tag or ("value" if shape.name else None)
             if tagged and slot:
                 target[key] = {"$object": shape.name, slot: None} if shape.name else {slot: None}
                 target, key = target[key], slot
-            self.todo.append((target, key, shape.value, depth + _HALF))
-        elif isinstance(shape, Array):
-            items: list[Any] = []
-            self.todo.append((items if shape.sort else None, None, x, _CLOSED))
-            target[key] = {shape.tag: items} if tagged and shape.tag else items
-            self.array(items, shape.items, depth + _LEVEL)
-        else:
-            fields: dict[str, Any] = {}
-            self.todo.append((None, None, x, _CLOSED))
-            target[key] = {"$object": shape.name, "value": fields} if tagged and shape.name else fields
-            self.object(fields, shape.fields, depth + _LEVEL)
+            self.later(x, [(target, key, shape.value, depth + _HALF)])
 
-    def array(self, new: list[Any], items: Iterable[Any], depth: int) -> None:
+    def later(self, x: Any, late: list[tuple[Any, Any, Any, int]], unsorted: list[Any] | None = None) -> None:
+        """Leave what a container holds for the loop; until that is done, to meet it again is a cycle."""
+        if late:
+            self.open.add(id(x))
+            self.todo.append((unsorted, None, x, _CLOSED))
+            late.reverse()
+            self.todo += late
+        elif unsorted:
+            _sort(unsorted)
+
+    def array(self, new: list[Any], items: Iterable[Any], depth: int) -> list[tuple[Any, Any, Any, int]]:
         leaves, bounded = self.dialect.leaves, self.bounded
         late: list[tuple[Any, Any, Any, int]] = []
         for x in items:
@@ -226,9 +232,9 @@ class _Walk:
             else:
                 value = leaf(x)
                 new.append(value if type(value) in _SMALL else bounded(value, x))
-        self.todo.extend(reversed(late))
+        return late
 
-    def object(self, new: dict[str, Any], fields: Fields, depth: int) -> None:
+    def object(self, new: dict[str, Any], fields: Fields, depth: int) -> list[tuple[Any, Any, Any, int]]:
         leaves, bounded = self.dialect.leaves, self.bounded
         late: list[tuple[Any, Any, Any, int]] = []
         for key, x in self.dialect.keys(fields):
@@ -244,7 +250,7 @@ class _Walk:
             else:
                 value = leaf(x)
                 new[key] = value if type(value) in _SMALL else bounded(value, x)
-        self.todo.extend(reversed(late))
+        return late
 
 
 def _size(value: Any) -> int:

@@ -206,7 +206,7 @@ class _Attempt:
         from ferrule.tool.process import call_isolated
 
         text = dumps(plain(self.values, big_ints="number"))
-        outcome = await call_isolated(cast("FunctionTool[..., Any]", self.tool).function, text, timeout=self.seconds())
+        outcome = await call_isolated(cast("FunctionTool[..., Any]", self.tool), text, timeout=self.seconds())
         if outcome.timed_out:
             return self.timed_out("Its process was ended")
         if outcome.error is not None:

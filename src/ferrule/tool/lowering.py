@@ -382,7 +382,8 @@ class Run:
         for keyword in _APPLICATORS:
             if keyword in place.schema:
                 self._parts(place, keyword)
-        self._finish(place)
+        if not place.never:
+            self._finish(place)
 
     def _finish(self, place: Place) -> None:
         place.describe()

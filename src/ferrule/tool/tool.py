@@ -6,11 +6,12 @@ serves a thousand runs at once.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from ferrule.errors import ToolDefinitionError
@@ -24,6 +25,8 @@ from ferrule.tool.schema import read_signature
 
 Effect = Literal["read", "idempotent", "once"]
 EFFECTS: Final = ("read", "idempotent", "once")
+# A tool that says nothing is taken to be `once`: equal to the word, and told apart from a declared one by identity.
+UNDECLARED: Final = cast("Effect", "".join(("on", "ce")))
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -104,7 +107,7 @@ class Tool(ABC):
     Since 0.1.
     """
 
-    effect: Effect = "once"
+    effect: Effect = UNDECLARED
     timeout: float = 60.0
     approval: bool | Callable[[dict[str, Any]], Any] = False
     preview: Callable[[Context[Any], dict[str, Any]], Any] | None = None
@@ -152,9 +155,9 @@ class Tool(ABC):
             A ToolResult, or anything that `ToolResult.ok` takes.
         """
 
-    async def call(
+    def call(
         self, arguments: Mapping[str, Any] | str | bytes | None = None, context: Context[Any] | None = None
-    ) -> ToolResult:
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Call the tool: parse, validate, deadline, execute, normalise, bound.
 
         Args:
@@ -167,29 +170,29 @@ class Tool(ABC):
         Raises:
             UsageError: `arguments` is neither a mapping nor text.
         """
-        return await invoke(self, arguments, context)
+        return invoke(self, arguments, context)
 
-    async def call_preview(
+    def call_preview(
         self, arguments: Mapping[str, Any] | str | bytes | None = None, context: Context[Any] | None = None
-    ) -> ToolResult | None:
+    ) -> Coroutine[Any, Any, ToolResult | None]:
         """What a person is shown before the call, or None when the tool has no preview.
 
         Args:
             arguments: As for `call`.
             context: As for `call`.
         """
-        return await invoke_preview(self, arguments, context)
+        return invoke_preview(self, arguments, context)
 
-    async def call_check(
+    def call_check(
         self, arguments: Mapping[str, Any] | str | bytes | None = None, context: Context[Any] | None = None
-    ) -> ToolResult | None:
-        """What came of a call whose outcome is unknown; None when it did not happen or the tool cannot tell.
+    ) -> Coroutine[Any, Any, ToolResult | None]:
+        """What came of a call whose outcome is unknown; None when it did not happen, or without a check.
 
         Args:
             arguments: As for `call`.
             context: As for `call`, with the same call id and effect key.
         """
-        return await invoke_check(self, arguments, context)
+        return invoke_check(self, arguments, context)
 
     @functools.cached_property
     def parameters(self) -> Parameters:
@@ -212,6 +215,11 @@ class Tool(ABC):
     def wire_name(self) -> str:
         """The name that providers see."""
         return wire_name(self.name)
+
+    @property
+    def declares_effect(self) -> bool:
+        """Whether somebody chose the effect class."""
+        return self.effect is not UNDECLARED
 
     @property
     def max_retries(self) -> int:
@@ -266,7 +274,7 @@ class FunctionTool(Tool, Generic[P, R]):
     function: Callable[P, R]
     name: str = ""  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride] - settled in __post_init__
     description: str = ""  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
-    effect: Effect = "once"
+    effect: Effect = UNDECLARED
     timeout: float = 60.0
     approval: bool | Callable[[dict[str, Any]], Any] = False
     preview: Callable[[Context[Any], dict[str, Any]], Any] | None = None
@@ -285,34 +293,42 @@ class FunctionTool(Tool, Generic[P, R]):
     def __post_init__(self) -> None:
         """Read the signature and check the declaration."""
         set_ = functools.partial(object.__setattr__, self)
+        if not callable(self.function):
+            raise ToolDefinitionError(f"{type(self.function).__name__} makes no tool. Give @tool a function.")
         name = self.name or getattr(self.function, "__name__", "")
         if not name or name == "<lambda>":
             raise ToolDefinitionError("a tool needs a name. Pass name= to @tool.")
         set_("name", name)
         _check_declaration(name, {k: getattr(self, k) for k in _CHECKS})
-        if self.process and "<locals>" in getattr(self.function, "__qualname__", "<locals>"):
-            raise ToolDefinitionError(
-                f"tool {name!r} runs in a process of its own, so its function must stand at the top level of a module."
-            )
-        if not callable(self.function):
-            raise ToolDefinitionError(f"tool {name!r} is made from {type(self.function).__name__}. Give a function.")
         if self.schema is None:
-            signature = read_signature(self.function, Context, name)
-            about, parameters, injected, returns = (
-                signature.description,
-                signature,
-                signature.injected,
-                signature.returns,
-            )
+            read = read_signature(self.function, Context, name)
+            self._settle(read, read.injected, read.returns, read.description)
         else:
-            about, injected, returns = inspect.cleandoc(self.function.__doc__ or ""), (), inspect.Signature.empty
-            parameters = SchemaParameters(self.schema, name)
-        set_("description", self.description or about)
-        set_("parameters", parameters)
-        set_("injected", injected)
-        set_("output_check", output_check(self.output_schema, returns, name))
-        set_("runs", how_it_runs(self.function, thread=self.thread, process=self.process))
-        functools.update_wrapper(cast("Any", _Wrapped(self)), self.function, updated=())
+            about = inspect.cleandoc(self.function.__doc__ or "")
+            self._settle(SchemaParameters(self.schema, name), (), inspect.Signature.empty, about)
+
+    def _settle(self, parameters: Parameters, injected: tuple[str, ...], returns: Any, about: str) -> None:
+        """Keep what follows from the declaration, so that no call works it out again."""
+        if self.process:
+            self._check_process(injected)
+        for key, value in {
+            "description": self.description or about,
+            "parameters": parameters,
+            "injected": injected,
+            "output_check": output_check(self.output_schema, returns, self.name),
+            "runs": how_it_runs(self.function, thread=self.thread, process=self.process),
+            "__doc__": self.function.__doc__,
+            "__module__": self.function.__module__,
+            "__wrapped__": self.function,
+        }.items():
+            object.__setattr__(self, key, value)
+
+    def _check_process(self, injected: tuple[str, ...]) -> None:
+        what = f"tool {self.name!r} runs in a process of its own"
+        if injected:
+            raise ToolDefinitionError(f"{what}, where parameter {injected[0]!r} cannot follow. Leave the context out.")
+        if "<locals>" in getattr(self.function, "__qualname__", "<locals>"):
+            raise ToolDefinitionError(f"{what}, so its function must stand at the top level of a module.")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, unchecked."""
@@ -322,7 +338,9 @@ class FunctionTool(Tool, Generic[P, R]):
         """A tool of the bound method, for `@tool` in a class body."""
         if instance is None or not inspect.isfunction(self.function):
             return self
-        return replace(self, function=self.function.__get__(instance, owner))
+        bound = copy.copy(self)
+        object.__setattr__(bound, "function", self.function.__get__(instance, owner))
+        return cast("FunctionTool[..., R]", bound)
 
     @property
     def definition(self) -> ToolDefinition:
@@ -349,17 +367,6 @@ class FunctionTool(Tool, Generic[P, R]):
         if self.injected:
             values = {**values, **dict.fromkeys(self.injected, context)}
         return self.function(**values)  # pyright: ignore[reportCallIssue] - checked against the same signature
-
-
-class _Wrapped:
-    """Lets `functools.update_wrapper` write to a frozen tool."""
-
-    def __init__(self, tool_: object) -> None:
-        object.__setattr__(self, "_tool", tool_)
-
-    def __setattr__(self, key: str, value: Any) -> None:
-        if key in ("__doc__", "__module__", "__qualname__", "__wrapped__"):
-            object.__setattr__(self._tool, key, value)  # pyright: ignore
 
 
 @overload

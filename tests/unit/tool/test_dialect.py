@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 
 import jsonschema_rs
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.tool.arguments import SchemaParameters
@@ -423,6 +423,14 @@ TABLE: list[tuple[str, Schema, Any, Any, Any, Any]] = [
         },
     ),
     (
+        "an option that can never be",
+        {"oneOf": [{"type": "object", "anyOf": [STRING, INTEGER]}, {"type": "string", "enum": [1]}, False, STRING]},
+        {"anyOf": [STRING]},
+        {"anyOf": [STRING]},
+        {"anyOf": [STRING]},
+        {"anyOf": [{"type": "STRING"}]},
+    ),
+    (
         "if",
         {"type": "object", "properties": {"a": STRING}, "if": {"required": ["a"]}},
         None,
@@ -668,7 +676,7 @@ MUTUAL = {
         ),
         pytest.param(
             tool({"x": {"$ref": "#/$defs/L"}}, **{"$defs": {"L": {"type": "array", "items": {"$ref": "#/$defs/L"}}}}),
-            {"x": [[[]], []]},
+            cast("Any", {"x": [[[]], []]}),
             id="an array of itself",
         ),
         pytest.param(
@@ -866,46 +874,56 @@ def _schemas(draw: st.DrawFn, compound: tuple[str, ...], depth: int) -> Schema:
 
 @st.composite
 def _roots(draw: st.DrawFn) -> Schema:
-    inner = _schemas(WHOLE + ODD, 2)
-    return {**draw(_schemas(WHOLE + ODD, 3)), "$defs": {"one": draw(inner), "two": draw(inner)}}
+    inner = _schemas(WHOLE + ODD, 1)
+    return {**draw(_schemas(WHOLE + ODD, 2)), "$defs": {"one": draw(inner), "two": draw(inner)}}
 
 
 ROOTS = _roots()
-PLAIN = _schemas(WHOLE, 3)
+PLAIN = _schemas(WHOLE, 2)
 
 
-@given(schema=ROOTS, dialect=st.sampled_from(DIALECTS))
-def test_any_schema_is_lowered_without_being_changed(schema: Schema, dialect: Dialect) -> None:
+@given(schema=ROOTS)
+def test_any_schema_is_lowered_without_being_changed(schema: Schema) -> None:
     before = copy.deepcopy(schema)
-    first, second = lower(schema, dialect), lower(copy.deepcopy(schema), dialect)
-    assert schema == before
-    assert (json.dumps(first.schema), first.notes) == (json.dumps(second.schema), second.notes)
+    for dialect in DIALECTS:
+        first, second = lower(schema, dialect), lower(copy.deepcopy(schema), dialect)
+        assert schema == before
+        assert (json.dumps(first.schema), first.notes) == (json.dumps(second.schema), second.notes)
 
 
-@given(schema=ROOTS, dialect=st.sampled_from(DIALECTS[:-1]))
-def test_any_lowered_schema_is_a_valid_one(schema: Schema, dialect: Dialect) -> None:
-    lowered = lower(schema, dialect).schema
-    jsonschema_rs.meta.validate(lowered)
-    for here in places(lowered) if dialect != "json-schema" else ():
-        ref = here.get("$ref")
-        if isinstance(ref, str):
-            assert ref.removeprefix("#/$defs/") in lowered["$defs"]
+@given(schema=ROOTS)
+def test_any_lowered_schema_is_a_valid_one(schema: Schema) -> None:
+    for dialect in DIALECTS[:-1]:
+        jsonschema_rs.meta.validate(lower(schema, dialect).schema)
 
 
-@given(schema=ROOTS, dialect=st.sampled_from([*STRICT, *GEMINI]))
-def test_any_lowered_schema_has_only_keywords_of_its_dialect(schema: Schema, dialect: Dialect) -> None:
-    lowered = lower(schema, dialect)
-    assume(dialect in GEMINI or lowered.strict_ok)
-    for here in places(lowered.schema):
-        assert here.keys() <= ALLOWED[dialect]
-        if dialect != "openai-strict" and dialect != "anthropic-strict":
-            continue
-        assert here.get("format") in {None, *FORMATS, "uri"}
-        assert here.keys() & {"type", "anyOf", "$ref"}
-        assert "$ref" not in here or here.keys() == {"$ref"}
-        if here.get("type") == "object":
-            assert here["additionalProperties"] is False
-            if dialect == "openai-strict":
+@given(schema=ROOTS)
+def test_any_lowered_schema_has_only_keywords_of_its_dialect(schema: Schema) -> None:
+    for dialect in (*STRICT, *GEMINI):
+        lowered = lower(schema, dialect)
+        for here in places(lowered.schema):
+            assert here.keys() <= ALLOWED[dialect] or (dialect in STRICT and not lowered.strict_ok)
+
+
+@given(schema=ROOTS)
+def test_references_lead_to_definitions_and_stand_alone(schema: Schema) -> None:
+    for dialect in ("openai", *STRICT, "gemini"):
+        lowered = lower(schema, dialect)
+        for here in places(lowered.schema):
+            if "$ref" in here:
+                assert here["$ref"].removeprefix("#/$defs/") in lowered.schema["$defs"]
+                assert here.keys() == {"$ref"} or not (lowered.strict_ok or dialect == "gemini")
+
+
+@given(schema=ROOTS)
+def test_strict_objects_are_closed_and_nothing_is_without_a_type(schema: Schema) -> None:
+    for dialect in STRICT:
+        lowered = lower(schema, dialect)
+        for here in places(lowered.schema) if lowered.strict_ok else ():
+            assert here.keys() & {"type", "anyOf", "$ref"}
+            assert here.get("format") in {None, *FORMATS, "uri"}
+            assert here.get("type") != "object" or here["additionalProperties"] is False
+            if here.get("type") == "object" and dialect == "openai-strict":
                 assert here["required"] == list(here["properties"])
 
 
@@ -966,10 +984,10 @@ def _filled(schema: Schema, value: Any) -> Any:
     if isinstance(value, list):
         parts: list[Any] = schema.get("prefixItems", [schema.get("items", {})] * len(cast("list[Any]", value)))
         return [_filled(p, v) for p, v in zip(parts, cast("list[Any]", value), strict=True)]
-    return value
+    return cast("object", value)
 
 
-@given(pair=_fitting(_schemas(("object", "array", "tuple"), 3)))
+@given(pair=_fitting(_schemas(("object", "array", "tuple"), 2)))
 def test_what_fits_the_original_fits_the_strict_schema_with_nulls_for_what_is_left_out(
     pair: tuple[Schema, Any],
 ) -> None:
@@ -1012,13 +1030,13 @@ def test_what_fits_the_original_fits_the_strict_schema_with_nulls_for_what_is_le
         pytest.param(
             tool({"a": {"type": "array", "prefixItems": [STRING, tool({"b": STRING})]}}),
             {"a": ["x", {"b": None}]},
-            {"a": ["x", {}]},
+            cast("Any", {"a": ["x", {}]}),
             id="in a tuple",
         ),
         pytest.param(
             tool({"a": {"type": "array", "items": [tool({"b": STRING})]}}),
             {"a": [{"b": None}]},
-            {"a": [{}]},
+            cast("Any", {"a": [{}]}),
             id="draft 7",
         ),
         pytest.param(

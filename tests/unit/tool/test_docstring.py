@@ -128,7 +128,7 @@ def test_every_layout_gives_the_same_descriptions(layout: str) -> None:
     [
         "Args:\n        order_id: The order's number.\n        limit: Most hits to show.\n    ",
         "Args:\n\n        order_id: The order's number.\n        limit:\n            Most hits to show.\n    ",
-        "Parameters\n    ----------\n    order_id\n        The order's number.\n    limit\n        Most hits to show.\n",
+        "Parameters\n    ----------\n    order_id\n        The order's number.\n    limit\n        Most hits to show.",
         ":param order_id: The order's number.\n    :param limit: Most hits to show.\n    ",
     ],
 )
@@ -196,8 +196,29 @@ def test_a_block_of_a_tool_without_parameters_does_not_warn() -> None:
 
 
 LINES = st.sampled_from(
-    ["Args:", "Parameters", "----------", ":param a: x", ":param a", ":param : y", ":type a: int", "    a: The a", "a:"]
-    + [" a (int): b", "    ", "", "Returns:", "Returns", "text. more", "\t", ":", "a : int", "    a, b : int", "(", ")"]
+    [
+        "Args:",
+        "Parameters",
+        "----------",
+        ":param a: x",
+        ":param a",
+        ":param : y",
+        ":type a: int",
+        "    a: The a",
+        "a:",
+        " a (int): b",
+        "    ",
+        "",
+        "Returns:",
+        "Returns",
+        "text. more",
+        "\t",
+        ":",
+        "a : int",
+        "    a, b : int",
+        "(",
+        ")",
+    ]
 )
 
 

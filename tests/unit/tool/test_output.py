@@ -231,10 +231,10 @@ def test_a_class_tool_declares_its_output_by_schema() -> None:
     class Count(Tool):
         """Count."""
 
-        name = "count"  # pyright: ignore[reportAssignmentType]
+        name = "count"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
         output_schema = SCHEMA
 
-        def execute(self, context: Context[Any]) -> Any:
+        async def execute(self, context: Context[Any]) -> Any:
             return {"n": "x"}
 
     assert run(Count().call()).error == (

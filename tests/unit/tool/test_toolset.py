@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.clock import run
 
-from ferrule import Context, Tool, ToolDefinitionError, ToolNameError, Toolset, UnknownToolError, tool, wire_name
+from ferrule import Context, Tool, ToolDefinitionError, ToolNameError, Toolset, UnknownToolError, tool
+from ferrule.tool.names import wire_name
 
 
 @tool(effect="read")
@@ -33,9 +34,9 @@ def plain(n: int) -> int:
 class Empty(Tool):
     """A tool whose length is zero."""
 
-    name = "empty"  # pyright: ignore[reportAssignmentType]
+    name = "empty"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
-    def execute(self, context: Context[Any]) -> str:
+    async def execute(self, context: Context[Any]) -> str:
         return "here"
 
     def __len__(self) -> int:

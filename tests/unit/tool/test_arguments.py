@@ -1,0 +1,840 @@
+"""Arguments: strict JSON, nothing guessed, nothing echoed, every fault with its path and rule."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import ipaddress
+import json
+import logging
+import math
+import re
+import uuid
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from pydantic import AnyUrl, BaseModel, BeforeValidator, Field, field_validator
+from tests.clock import run
+
+from ferrule import Context, ToolDefinitionError, UsageError, tool
+from ferrule.strict_json import parse
+from ferrule.tool.arguments import InvalidArguments, Parameters, SchemaParameters, read, resolve
+from ferrule.tool.schema import read_signature
+
+CANARY = "tok_FAKE"
+
+
+class Hue(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Point(BaseModel):
+    x: int
+
+
+class Circle(BaseModel):
+    kind: Literal["circle"]
+    note: str
+    sizes: list[int]
+
+
+class Box(BaseModel):
+    kind: Literal["box"]
+    note: list[int]
+    sizes: list[int]
+
+
+def parameters_of(function: Any) -> Parameters:
+    return read_signature(function, Context, function.__name__)
+
+
+def checked(function: Any, arguments: object, *, omit_blank: bool = False) -> dict[str, Any]:
+    return read(parameters_of(function), arguments, omit_blank=omit_blank)[0]
+
+
+def refused(parameters: Any, arguments: object, *, omit_blank: bool = False) -> str:
+    read_by = parameters if isinstance(parameters, SchemaParameters) else parameters_of(parameters)
+    with pytest.raises(InvalidArguments) as caught:
+        read(read_by, arguments, omit_blank=omit_blank)
+    return str(caught.value)
+
+
+def now() -> None: ...
+
+
+def find(q: str) -> None: ...
+
+
+def anything(value: Any = None) -> None: ...
+
+
+def free(**values: Any) -> None: ...
+
+
+# -- blank forms ------------------------------------------------------------------------------------------------
+
+BLANK = [
+    None,
+    "",
+    "  ",
+    "\n\t",
+    "\u00a0",
+    "null",
+    " null ",
+    b"",
+    b" \n",
+    b"null",
+    "{}",
+    b"{}",
+    {},
+    MappingProxyType({}),
+]
+
+
+@pytest.mark.case("C017")
+@pytest.mark.parametrize("arguments", BLANK)
+def test_blank_absent_and_null_equal_the_empty_object(arguments: object) -> None:
+    values, text = read(parameters_of(now), arguments)
+    assert (values, parse(text)) == ({}, {})
+
+
+@pytest.mark.case("C017")
+@pytest.mark.parametrize("arguments", BLANK)
+def test_a_blank_form_misses_what_is_required(arguments: object) -> None:
+    assert refused(find, arguments) == "The arguments do not fit the schema. q: is required."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [([], "list"), (3, "int"), ({1}, "set"), (bytearray(b"{}"), "bytearray"), (Point(x=1), "Point")],
+)
+def test_what_is_neither_mapping_nor_text_is_wrong_use(arguments: object, kind: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        checked(anything, arguments)
+    assert str(caught.value) == f"arguments must be a mapping, JSON text or None, not {kind}."
+
+
+@pytest.mark.parametrize(("text", "kind"), [("[]", "array"), ("1", "integer"), ('"x"', "string"), ("true", "boolean")])
+@pytest.mark.parametrize("parameters", [anything, free, SchemaParameters(None, "t")])
+def test_json_that_is_no_object_is_refused_with_its_type(parameters: Any, text: str, kind: str) -> None:
+    assert refused(parameters, text) == f"The arguments do not fit the schema. should be an object (got {kind})."
+
+
+# -- strict JSON ------------------------------------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+OBJECTS = st.dictionaries(st.text(), JSON, max_size=5)
+BROKEN = [
+    '{"value":1} ok',
+    '```json\n{"value":1}\n```',
+    '{"value":1}}',
+    '{"value":1}{"value":2}',
+    '{"value":1} {"value":1}',
+    '{"value":1,}',
+    '{"value":[1,2,3',
+    '{"value":1',
+    "{'value':1}",
+    "{value:1}",
+    '{"value":NaN}',
+    '{"value":[-Infinity]}',
+    '{"value":{"x":Infinity}}',
+    '{"value":01}',
+    '{"value":1.}',
+    '{"value":.5}',
+    '{"value":+1}',
+    '{"value":True}',
+    '{"value":"\x01"}',
+    '{"value":"\n"}',
+    '{"value":"\\x"}',
+    '{"value":"\\ud83c"}',
+    '{"value":1}\x00',
+    '\ufeff{"value":1}',
+    '{"value":1,"value":1}',
+    '{"value":{"x":1,"x":1}}',
+    '{"value":[{"x":{},"x":{}}]}',
+    '{"value":{"x":1},"value":{"y":1}}',
+    '{"value":1 /* one */}',
+    "nul",
+    "undefined",
+]
+
+# What is no JSON at all has a place; what JSON would allow and we do not has a name.
+REASON = (
+    r".+ at line \d+ column \d+"
+    r"|the word -?(NaN|Infinity), which is not JSON.*|an object with a duplicate key.*|a lone surrogate escape.*"
+)
+
+
+@pytest.mark.case("C019")
+@pytest.mark.case("C020")
+@pytest.mark.parametrize("encode", [str, str.encode])
+@pytest.mark.parametrize("parameters", [anything, free, SchemaParameters(None, "t")])
+@pytest.mark.parametrize("text", BROKEN)
+def test_what_is_not_strict_json_is_refused_with_its_place(text: str, parameters: Any, encode: Any) -> None:
+    error = refused(parameters, encode(text))
+    assert re.fullmatch(rf"The arguments are not valid JSON: ({REASON})\. Send one JSON object\.", error), error
+
+
+def test_bytes_that_are_not_utf_8_are_refused() -> None:
+    assert refused(anything, b'{"value":"\xff"}').startswith("The arguments are not valid JSON: not UTF-8")
+
+
+def test_a_default_of_the_check_does_not_hide_a_duplicate_key() -> None:
+    def add(a: int, b: int = Field(2)) -> None: ...
+
+    assert "duplicate key" in refused(add, '{"a":1,"a":2}')
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "duplicate: NaN, Infinity"])
+def test_words_that_json_lacks_are_fine_inside_text(word: str) -> None:
+    assert checked(anything, json.dumps({"value": word})) == {"value": word}
+
+
+def test_nesting_without_end_is_refused() -> None:
+    deep = '{"value":' + "[" * 100_000 + "]" * 100_000 + "}"
+    assert refused(anything, deep).startswith("The arguments are not valid JSON: nested too deeply")
+
+
+def test_nesting_beyond_the_reader_is_refused_by_its_name() -> None:
+    deep = '{"value":' + "[" * 300 + "]" * 300 + "}"
+    assert refused(anything, deep) == "The arguments do not fit the schema. is nested too deeply."
+
+
+@pytest.mark.case("C020")
+@given(OBJECTS)
+def test_a_valid_object_arrives_unchanged(data: dict[str, Any]) -> None:
+    text = json.dumps(data)
+    values, checked_text = read(parameters_of(free), text)
+    assert values == data
+    assert [*map(type, values.values())] == [*map(type, data.values())]
+    assert checked_text == text
+    assert read(SchemaParameters(None, "t"), text) == (data, text)
+
+
+@pytest.mark.case("C020")
+@given(OBJECTS, st.data())
+def test_every_cut_off_object_is_refused(data: dict[str, Any], draw: st.DataObject) -> None:
+    text = json.dumps(data)
+    cut = text[: draw.draw(st.integers(1, len(text) - 1))]
+    assert refused(free, cut).startswith("The arguments are not valid JSON: ")
+
+
+@pytest.mark.case("C020")
+def test_every_cut_off_prefix_of_one_object_is_refused() -> None:
+    text = '{"code": "if(a){b}{c}", "items": [1, 2.5, {"x": null}], "é": "\\ud83c\\udf78"}'
+    for end in range(1, len(text)):
+        assert refused(free, text[:end]).startswith("The arguments are not valid JSON: ")
+
+
+@pytest.mark.case("C020")
+@pytest.mark.parametrize("value", ["if(a){b}{c}", "}{", '{"a":1}', "[1,2", "```", '\\"', ""])
+def test_text_that_looks_like_json_stays_text(value: str) -> None:
+    def note(code: str) -> None: ...
+
+    assert checked(note, json.dumps({"code": value})) == {"code": value}
+
+
+@given(OBJECTS)
+def test_a_mapping_and_its_json_text_agree(data: dict[str, Any]) -> None:
+    by_text = read(parameters_of(free), json.dumps(data))[0]
+    assert read(parameters_of(free), data)[0] == by_text
+    assert read(parameters_of(free), MappingProxyType(data))[0] == by_text
+    assert read(parameters_of(free), json.dumps(data, ensure_ascii=False).encode())[0] == by_text
+
+
+def test_a_mapping_of_python_values_meets_the_rules_of_json() -> None:
+    def plan(at: dt.datetime, cost: Decimal, to: Point, key: uuid.UUID, raw: bytes, hues: set[Hue]) -> None: ...
+
+    given_ = {
+        "at": dt.datetime(2024, 5, 1, 9, tzinfo=dt.UTC),
+        "cost": Decimal("1.50"),
+        "to": Point(x=1),
+        "key": uuid.UUID(int=7),
+        "raw": b"\xff\xfe\x00",
+        "hues": {Hue.RED},
+    }
+    assert checked(plan, given_) == given_
+
+
+def test_a_mapping_is_taken_by_value() -> None:
+    inner: list[int] = [1]
+    values = checked(anything, {"value": inner})
+    inner.append(2)
+    assert values == {"value": [1]}
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, 2**64, -(2**200), 10**400])
+def test_large_integers_arrive_exactly(number: int) -> None:
+    def add(value: int) -> None: ...
+
+    for parameters in (add, anything):
+        assert checked(parameters, {"value": number}) == {"value": number}
+        assert checked(parameters, json.dumps({"value": number})) == {"value": number}
+    assert read(SchemaParameters(None, "t"), {"value": number})[0] == {"value": number}
+
+
+# -- surrogates -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.case("C029")
+@pytest.mark.parametrize(
+    "arguments",
+    [r'{"value":"\ud83c\udf78"}', rb'{"value":"\ud83c\udf78"}', '{"value":"\ud83c\udf78"}', {"value": "\ud83c\udf78"}],
+)
+@pytest.mark.parametrize("parameters", [anything, free, SchemaParameters(None, "t")])
+def test_a_surrogate_pair_arrives_as_one_character(parameters: Any, arguments: Any) -> None:
+    read_by = parameters if isinstance(parameters, SchemaParameters) else parameters_of(parameters)
+    values, text = read(read_by, arguments)
+    assert values == {"value": "🍸"}
+    assert parse(text) == values
+
+
+@pytest.mark.case("C029")
+@pytest.mark.parametrize("arguments", ['{"value":"a\udc97b"}', {"value": "a\udc97b"}])
+def test_a_lone_surrogate_in_given_text_is_replaced(arguments: Any) -> None:
+    assert checked(anything, arguments) == {"value": "a\ufffdb"}
+
+
+# -- unwrapping JSON text ---------------------------------------------------------------------------------------
+
+
+def draw(
+    to: Point,
+    via: list[Point] | None = None,
+    sizes: dict[str, list[int]] | None = None,
+    pair: tuple[list[int], str] = ([], ""),
+    title: str = "",
+) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"to": '{"x":1}'}, {"to": Point(x=1)}),
+        ('"{\\"to\\": {\\"x\\": 1}}"', {"to": Point(x=1)}),
+        ({"to": {"x": 1}, "via": '[{"x":2}]'}, {"to": Point(x=1), "via": [Point(x=2)]}),
+        ({"to": {"x": 1}, "via": ['{"x":2}']}, {"to": Point(x=1), "via": [Point(x=2)]}),
+        ({"to": {"x": 1}, "sizes": {"a": "[1]"}}, {"to": Point(x=1), "sizes": {"a": [1]}}),
+        ({"to": {"x": 1}, "pair": ["[1]", "[1]"]}, {"to": Point(x=1), "pair": ([1], "[1]")}),
+        ({"to": '{"x":1}', "title": '{"x":1}'}, {"to": Point(x=1), "title": '{"x":1}'}),
+    ],
+)
+def test_json_text_is_unwrapped_where_an_object_or_array_is_wanted(arguments: object, expected: Any) -> None:
+    values, text = read(parameters_of(draw), arguments)
+    assert values == expected
+    assert read(parameters_of(draw), text)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"to": json.dumps(json.dumps({"x": 1}))}, "to: should be an object (got string)"),
+        ({"to": '{"x":"[1]"}'}, "to.x: should be a valid integer, unable to parse string as an integer (got string)"),
+        ({"to": "[1]"}, "to: should be an object (got string)"),
+        ({"to": '{"x":1} ok'}, "to: should be an object (got string)"),
+        ({"to": '{"x":1,"x":2}'}, "to: should be an object (got string)"),
+        ({"to": "x=1"}, "to: should be an object (got string)"),
+        ('"\\"{}\\""', "should be an object (got string)"),
+        ('""', "should be an object (got string)"),
+    ],
+)
+def test_json_text_is_unwrapped_once_and_only_if_it_is_strict_and_fits(arguments: object, error: str) -> None:
+    assert refused(draw, arguments) == f"The arguments do not fit the schema. {error}."
+
+
+TEXT = '{"x": 1}'
+
+
+ADMITS_TEXT: list[Any] = [
+    {"type": "string"},
+    {"type": ["string", "object"]},
+    {"anyOf": [{"type": "object"}, {"type": "string"}]},
+    {"anyOf": [{"type": "object"}, True]},
+    {"oneOf": [{"type": "object"}, {"$ref": "#/$defs/text"}]},
+    {"$ref": "#/$defs/text"},
+    {"$ref": "#/$defs/loop"},
+    {"anyOf": [{"type": "object"}, {}]},
+    {"enum": [TEXT, {}]},
+    {},
+    True,
+]
+
+
+@pytest.mark.parametrize("field", ADMITS_TEXT)
+def test_a_value_for_a_field_that_admits_text_is_never_unwrapped(field: Any) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"field": field, "list": {"type": "array"}},
+        "$defs": {"text": {"type": "string"}, "loop": {"anyOf": [{"$ref": "#/$defs/loop"}, {"type": "string"}]}},
+    }
+    values, _ = read(SchemaParameters(schema, "t"), {"field": TEXT, "list": "[1]"})
+    assert values == {"field": TEXT, "list": [1]}
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"type": "object"},
+        {"type": ["object", "null"]},
+        {"anyOf": [{"type": "object"}, {"type": "null"}]},
+        {"allOf": [{"$ref": "#/$defs/point"}]},
+        {"$ref": "#/$defs/point", "description": "Where."},
+        {"type": "object", "anyOf": [{"required": ["x"]}, {"required": ["y"]}]},
+        {"anyOf": [{"$ref": "#/$defs/point"}, {"$ref": "#/$defs/point"}]},
+    ],
+)
+def test_a_field_of_a_foreign_schema_that_wants_an_object_is_unwrapped(field: Any) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"field": field},
+        "$defs": {"point": {"type": "object", "properties": {"x": {"type": "integer"}}}},
+        "anyOf": [{"required": ["field"]}, {"required": ["other"]}],
+    }
+    assert read(SchemaParameters(schema, "t"), {"field": TEXT})[0] == {"field": {"x": 1}}
+
+
+def test_text_of_one_alternative_is_not_unwrapped_because_another_wants_a_list() -> None:
+    def show(shape: Circle | Box) -> None: ...
+
+    sent = {"shape": {"kind": "circle", "note": "[1]", "sizes": "[1]"}}
+    assert checked(show, sent) == {"shape": Circle(kind="circle", note="[1]", sizes=[1])}
+
+
+def test_text_that_a_parameter_takes_by_itself_is_not_unwrapped() -> None:
+    def pick(
+        names: Annotated[list[str], BeforeValidator(lambda v: v.split(",") if isinstance(v, str) else v)],
+    ) -> None: ...
+
+    assert checked(pick, {"names": '["a"]'}) == {"names": ['["a"]']}
+
+
+def test_a_foreign_schema_that_branches_without_end_is_read_in_one_pass() -> None:
+    loop = {"anyOf": [{"$ref": f"#/$defs/{n}"} for n in "abcdefgh"]}
+    schema = {
+        "properties": {"field": loop, "n": {"type": "integer"}},
+        "$defs": {n: {"anyOf": [*loop["anyOf"], {"type": "null"}]} for n in "abcdefgh"},
+    }
+    error = refused(SchemaParameters(schema, "t"), {"n": "x", "field": "[1]"})
+    assert "n: value is not of type" in error
+
+
+@pytest.mark.parametrize(
+    ("ref", "expected"),
+    [
+        ("#/$defs/a~1b", {"type": "null"}),
+        ("#/$defs/c~0d", {"type": "string"}),
+        ("#", None),
+        ("#/nowhere/at/all", {}),
+        ("#/$defs/list", {}),
+    ],
+)
+def test_a_reference_leads_to_its_schema_or_to_the_empty_one(ref: str, expected: Any) -> None:
+    root = {"$defs": {"a/b": {"type": "null"}, "c~d": {"type": "string"}, "list": [1]}}
+    assert resolve(root, ref) == (root if expected is None else expected)
+
+
+# -- errors a model can act on ----------------------------------------------------------------------------------
+
+
+def order(
+    number: Annotated[str, Field(pattern="^A-[0-9]+$")],
+    count: Annotated[int, Field(ge=1, le=50)] = 1,
+    hue: Hue = Hue.RED,
+    to: list[Point] | None = None,
+    key: int | list[int] | None = None,
+    shape: Annotated[Circle | Box, Field(discriminator="kind")] | None = None,
+    by_day: dict[int, str] | None = None,
+) -> None: ...
+
+
+FAULTS: list[tuple[object, str]] = [
+    ({}, "number: is required"),
+    ({"number": "A-1", "cuont": 1}, "cuont: is not a parameter of this tool"),
+    ({"number": "x"}, "number: string should match pattern '^A-[0-9]+$' (got string)"),
+    ({"number": 1}, "number: should be a valid string (got integer)"),
+    ({"number": None}, "number: should be a valid string (got null)"),
+    ({"number": "A-1", "count": 99}, "count: should be less than or equal to 50 (got integer)"),
+    (
+        {"number": "A-1", "count": 1.5},
+        "count: should be a valid integer, got a number with a fractional part (got number)",
+    ),
+    ({"number": "A-1", "hue": "green"}, "hue: should be 'red' or 'blue' (got string)"),
+    ({"number": "A-1", "to": [{"x": 1}, {}]}, "to[1].x: is required"),
+    (
+        {"number": "A-1", "to": [{"x": True}, {"x": []}]},
+        "to[1].x: should be a valid integer (got array)",
+    ),
+    (
+        {"number": "A-1", "key": "x"},
+        "key: should be a valid integer, unable to parse string as an integer (got string) "
+        "or should be a valid array (got string)",
+    ),
+    (
+        {"number": "A-1", "key": {}},
+        "key: should be a valid integer (got object) or should be a valid array (got object)",
+    ),
+    ({"number": "A-1", "shape": {"kind": "cone"}}, "shape: should have a tag among 'circle', 'box'"),
+    (
+        {"number": "A-1", "shape": {"kind": "box", "note": [], "sizes": [1, "x"]}},
+        "shape.sizes[1]: should be a valid integer, unable to parse string as an integer (got string)",
+    ),
+    (
+        {"number": "A-1", "by_day": {"mon": "a"}},
+        "by_day.mon: should be a valid integer, unable to parse string as an integer (got string)",
+    ),
+    (
+        {"number": 1, "count": 0},
+        "number: should be a valid string (got integer); count: should be greater than or equal to 1 (got integer)",
+    ),
+]
+
+
+@pytest.mark.case("C022")
+@pytest.mark.parametrize(("arguments", "error"), FAULTS)
+def test_an_error_names_path_rule_and_received_type(arguments: object, error: str) -> None:
+    assert refused(order, arguments) == f"The arguments do not fit the schema. {error}."
+
+
+def test_at_most_ten_faults_are_told_and_the_rest_counted() -> None:
+    def add(ns: list[int]) -> None: ...
+
+    error = refused(add, {"ns": ["x"] * 25})
+    assert error.count("should be a valid integer") == 10
+    assert error.endswith("; and 15 more.")
+
+
+def test_a_long_key_is_cut_in_the_path() -> None:
+    assert len(refused(find, {"q": "x", "k" * 10_000: 1})) < 400
+
+
+def test_a_foreign_schema_tells_path_rule_and_type_too() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"q": {"type": "string"}, "rows": {"items": {"properties": {"n": {"maximum": 3}}}}},
+        "required": ["q"],
+    }
+    assert refused(SchemaParameters(schema, "t"), {"rows": [{"n": 1}, {"n": 9}]}) == (
+        "The arguments do not fit the schema. "
+        '"q" is a required property (got object); rows[1].n: value is greater than the maximum of 3 (got integer).'
+    )
+
+
+def test_a_validator_that_raises_anything_is_a_refusal_without_the_value() -> None:
+    class Odd(BaseModel):
+        n: int
+
+        @field_validator("n")
+        @classmethod
+        def refuse(cls, n: int) -> int:
+            raise KeyError(n)
+
+    def use(odd: Odd) -> None: ...
+
+    assert refused(use, {"odd": {"n": 8_675_309}}) == (
+        "The arguments do not fit the schema. cannot be checked, a validator raised KeyError (got object)."
+    )
+
+
+def test_the_rule_of_a_validator_reaches_the_model() -> None:
+    class Even(BaseModel):
+        n: int
+
+        @field_validator("n")
+        @classmethod
+        def even(cls, n: int) -> int:
+            if n % 2:
+                raise ValueError("must be even")
+            return n
+
+    def use(even: Even) -> None: ...
+
+    assert refused(use, {"even": {"n": 1}}) == (
+        "The arguments do not fit the schema. even.n: value error, must be even (got integer)."
+    )
+
+
+# -- nothing is echoed ------------------------------------------------------------------------------------------
+
+
+def all_kinds(
+    a: uuid.UUID | None = None,
+    b: dt.datetime | None = None,
+    c: Decimal | None = None,
+    d: AnyUrl | None = None,
+    e: ipaddress.IPv4Address | None = None,
+    f: dt.timedelta | None = None,
+    g: dt.date | None = None,
+    h: dt.time | None = None,
+    i: bool | None = None,
+    j: float | None = None,
+    k: Literal["x"] | None = None,
+    l: Annotated[str, Field(pattern="^x$")] = "x",  # noqa: E741
+    m: Annotated[str, Field(max_length=2)] = "x",
+    n: list[int] | None = None,
+    o: dict[int, int] | None = None,
+    p: tuple[int, int] | None = None,
+    q: Hue | None = None,
+    r: Circle | Box | None = None,
+    s: Annotated[Circle | Box, Field(discriminator="kind")] | None = None,
+    t: complex | None = None,
+) -> None: ...
+
+
+FOREIGN = SchemaParameters(
+    {
+        "type": "object",
+        "properties": {
+            "a": {"type": "integer"},
+            "b": {"enum": ["x"]},
+            "c": {"const": 5},
+            "d": {"pattern": "^x"},
+            "e": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "f": {"maxLength": 2},
+            "g": {"not": {"type": "string"}},
+            "h": {"items": {"type": "integer"}},
+            "i": {"uniqueItems": True},
+            "s": {"properties": {"kind": {"const": "x"}}},
+        },
+        "additionalProperties": {"maxLength": 3},
+    },
+    "t",
+)
+NESTED = [CANARY, [CANARY, CANARY], {"kind": CANARY}, {"kind": "circle", "note": [CANARY], "sizes": [CANARY]}]
+
+
+@pytest.mark.case("C025")
+@pytest.mark.parametrize("value", NESTED)
+@pytest.mark.parametrize("parameters", [all_kinds, FOREIGN])
+def test_no_refusal_of_any_rule_echoes_a_value(parameters: Any, value: object) -> None:
+    for name in "abcdefghijklmnopqrst":
+        read_by = parameters if isinstance(parameters, SchemaParameters) else parameters_of(parameters)
+        error = refusal(read_by, {name: value})
+        assert CANARY not in everything_about(error)
+        assert error is None or name in str(error)
+
+
+@pytest.mark.parametrize("letter", "zZ!%")
+def test_not_even_one_character_of_a_value_is_echoed(letter: str) -> None:
+    def use(key: uuid.UUID | None = None, raw: bytes = b"") -> None: ...
+
+    for name in ("key", "raw"):
+        error = refused(use, {name: letter + "-"})
+        assert f"`{letter}`" not in error
+        assert str(ord(letter)) not in error
+
+
+@pytest.mark.case("C025")
+@pytest.mark.parametrize("parameters", [anything, FOREIGN])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"token":"{CANARY}",',
+        f'{{"token":"{CANARY}"}} and {CANARY}',
+        f'{{"value":"{CANARY}","value":"{CANARY}"}}',
+        f'{{"value":{CANARY}}}',
+        f'{{"value":["{CANARY}",NaN]}}',
+        f"{CANARY}",
+        f'"{CANARY}"',
+        f'["{CANARY}"]',
+        f'{{"value":"{CANARY}\\ud83c"}}',
+    ],
+)
+def test_a_syntax_error_tells_the_place_and_not_the_text(
+    text: str, parameters: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    read_by = parameters if isinstance(parameters, SchemaParameters) else parameters_of(parameters)
+    with pytest.raises(InvalidArguments) as caught:
+        read(read_by, text)
+    assert CANARY not in everything_about(caught.value)
+    assert CANARY not in caplog.text
+
+
+def refusal(parameters: Parameters, arguments: object) -> InvalidArguments | None:
+    try:
+        read(parameters, arguments)
+    except InvalidArguments as error:
+        return error
+    return None
+
+
+def everything_about(error: BaseException | None) -> str:
+    """The texts of an exception and of all it came from, shown or not."""
+    told: list[str] = []
+    todo: list[BaseException | None] = [error]
+    while todo:
+        here = todo.pop()
+        if here is not None:
+            told += [str(here), repr(here), repr(here.args), repr(vars(here))]
+            todo += [here.__cause__, here.__context__]
+    return "\n".join(told)
+
+
+@pytest.mark.case("C025")
+@pytest.mark.parametrize(
+    "text", [f'{{"token":"{CANARY}",', f'{{"count":"{CANARY}"}}', f'{{"count":1,"note":{{"{CANARY}']
+)
+def test_a_failed_call_holds_the_tool_and_the_place_and_no_value(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    async def save(count: int) -> None: ...
+
+    caplog.set_level(logging.DEBUG)
+    result = run(save.call(text))
+    assert result.error is not None
+    assert result.error.startswith("Tool 'save' was not called. The arguments ")
+    assert result.failure is not None
+    assert result.failure.code == "invalid_arguments"
+    assert CANARY not in repr(result) + repr(result.failure) + result.output + caplog.text
+
+
+# -- blanks by policy -------------------------------------------------------------------------------------------
+
+
+def post(
+    q: str,
+    channel_id: Annotated[str, Field(pattern="^C[0-9]+$")] | None = None,
+    day: dt.date | None = None,
+    count: int | None = None,
+    where: Path = Path("here"),
+    hue: Hue | None = None,
+    mode: Literal["", "fast"] = "fast",
+    title: str = "untitled",
+    note: str | None = None,
+    extra: Any = None,
+) -> None: ...
+
+
+@pytest.mark.case("C022")
+def test_a_blank_for_an_optional_field_is_an_error_that_names_it() -> None:
+    error = refused(post, {"q": "x", "channel_id": ""})
+    assert error == (
+        "The arguments do not fit the schema. channel_id: string should match pattern '^C[0-9]+$' (got string)."
+    )
+
+
+@pytest.mark.case("C022")
+@pytest.mark.parametrize("name", ["channel_id", "day", "count", "where", "hue"])
+def test_a_declared_policy_takes_a_blank_for_absent(name: str) -> None:
+    values, text = read(parameters_of(post), {"q": "x", name: ""}, omit_blank=True)
+    assert values == {"q": "x"}
+    assert parse(text) == {"q": "x"}
+
+
+@pytest.mark.case("C022")
+@pytest.mark.parametrize("name", ["q", "mode", "title", "note", "extra"])
+def test_the_policy_keeps_a_blank_that_is_text(name: str) -> None:
+    sent = {"q": "x", "day": "", name: ""}
+    assert checked(post, sent, omit_blank=True) == {"q": "x", name: ""} | ({"q": ""} if name == "q" else {})
+
+
+def test_the_policy_leaves_other_values_and_a_required_blank_to_the_check() -> None:
+    def plan(day: dt.date, count: int = 1) -> None: ...
+
+    assert checked(plan, {"day": "2024-05-01", "count": 0}, omit_blank=True) == {"day": dt.date(2024, 5, 1), "count": 0}
+    assert refused(plan, {"day": "", "count": ""}, omit_blank=True).startswith(
+        "The arguments do not fit the schema. day: should be a valid date"
+    )
+    assert refused(plan, '{"day": "",', omit_blank=True).startswith("The arguments are not valid JSON: ")
+    assert (
+        refused(plan, "[]", omit_blank=True) == "The arguments do not fit the schema. should be an object (got array)."
+    )
+
+
+def test_blanks_inside_unwrapped_text_follow_the_policy() -> None:
+    assert checked(post, json.dumps('{"q": "x", "day": ""}'), omit_blank=True) == {"q": "x"}
+
+
+def test_a_tool_declares_the_policy() -> None:
+    @tool(omit_blank=True)
+    async def plan(day: dt.date | None = None) -> str:
+        return str(day)
+
+    assert run(plan.call({"day": ""})).value == "None"
+
+
+# -- schemas from outside ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.case("C014")
+def test_a_foreign_schema_of_many_shapes_is_taken_as_it_is() -> None:
+    options = [{"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "array"}, {"enum": [1, "a"]}, {}]
+    schema = {"type": "object", "properties": {"value": {"anyOf": options}}, "required": ["value"]}
+
+    @tool(schema=schema)
+    async def show(value: Any) -> Any:
+        return value
+
+    assert show.parameters.schema == schema
+    for value in ("a", 1, 1.5, [1], None, {"x": 1}):
+        assert run(show.call({"value": value})).value == value
+    assert run(show.call({})).failure is not None
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"type": "nope"}, "value is not valid under any"),
+        ({"properties": {"a": {"pattern": "("}}}, "value is not a"),
+        ({"$ref": "#/nowhere"}, "Pointer '/nowhere' does not exist"),
+        ({"$ref": "https://example.org/schema"}, "remote references are not followed"),
+        ({"properties": {"a": {"$ref": "other.json"}}}, "Resource 'other.json' is not present in a registry"),
+        ({"$schema": "https://example.org/dialect"}, "Unknown meta-schema"),
+        ({"default": object()}, "Type is not JSON serializable"),
+    ],
+)
+def test_an_unusable_schema_is_refused_when_the_tool_is_defined(schema: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ToolDefinitionError) as caught:
+        SchemaParameters(schema, "show")
+    text = str(caught.value)
+    assert text.startswith("the schema of tool 'show' is no usable JSON Schema: ")
+    assert reason in text
+    assert text.endswith(" Correct it.")
+
+
+def test_a_schema_that_contains_itself_is_refused() -> None:
+    schema: dict[str, Any] = {"type": "object"}
+    schema["properties"] = {"self": schema}
+    with pytest.raises(ToolDefinitionError, match=r"^the schema of tool 'show' is no usable JSON Schema: "):
+        SchemaParameters(schema, "show")
+
+
+def test_no_schema_takes_any_object() -> None:
+    parameters = SchemaParameters(None, "t")
+    assert parameters.schema == {"type": "object"}
+    assert read(parameters, {"a": [1, {"b": None}]})[0] == {"a": [1, {"b": None}]}
+
+
+def test_many_calls_at_once_share_one_check() -> None:
+    @tool
+    async def add(to: Point, n: int) -> int:
+        return to.x + n
+
+    async def many() -> list[Any]:
+        return [r.value for r in await asyncio.gather(*(add.call({"to": {"x": i}, "n": 1}) for i in range(200)))]
+
+    assert run(many()) == [i + 1 for i in range(200)]
+
+
+@given(st.dictionaries(st.text(max_size=3), JSON, max_size=3))
+def test_a_check_ends_in_arguments_or_in_a_refusal(data: Mapping[str, Any]) -> None:
+    assume(not any(isinstance(v, float) and math.isinf(v) for v in data.values()))
+    for parameters in (parameters_of(order), parameters_of(all_kinds), FOREIGN):
+        error = refusal(parameters, data)
+        if error is not None:
+            assert str(error).startswith("The arguments do not fit the schema. ")
+        else:
+            values, text = read(parameters, data)
+            assert parse(text) == data
+            assert values.keys() == data.keys()
