@@ -68,7 +68,8 @@ async def measure() -> dict[str, list[float]]:
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
         for name, call in ways.items():
-            found[name].append(await per_call(call, CALLS if "await" not in name and "thread" not in name else CALLS // 10))
+            slow = "await" in name or "thread" in name or "sync" in name
+            found[name].append(await per_call(call, CALLS // 10 if slow else CALLS))
     return found
 
 

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(?:<!-- (?P<of>output of )?(?P<file>[\w./-]+) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)```", re.DOTALL)
+BLOCK = re.compile(
+    r"(?:<!-- (?P<of>output of )?(?P<file>[\w./-]+) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)```", re.DOTALL
+)
 
 
 class Block(NamedTuple):

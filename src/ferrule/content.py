@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import io
 import mimetypes
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from ferrule.errors import ContentPartError
 from ferrule.strict_json import Codec, clean, register
@@ -51,7 +52,7 @@ class Part:
         note: What was contradictory about its media type; not compared, not sent.
 
     Raises:
-        ContentPartError: Unknown type, or not exactly one of data and url.
+        ContentPartError: Unknown type, a field the type does not have, or not exactly one of data and url.
 
     Since 0.1.
     """
@@ -66,14 +67,25 @@ class Part:
 
     def __post_init__(self) -> None:
         """Check that the fields make one part."""
+        for key in _KEYS:
+            value: object = getattr(self, key)
+            if isinstance(value, str):
+                object.__setattr__(self, key, clean(value))
+            elif value is not None:
+                raise ContentPartError(f"the field {key!r} of a part must be str, not {type(value).__name__}.")
         if self.type == "text":
-            if not isinstance(self.text, str):
+            if self.text is None:
                 raise ContentPartError("a text part needs text, a str.")
-            object.__setattr__(self, "text", clean(self.text))
+        elif self.type not in MEDIA_KINDS:
+            raise ContentPartError(f"unknown part type {_shown(self.type)}. Use text, image, file or audio.")
+        foreign = next((k for k in _KEYS if k not in _keys_of(self.type) and getattr(self, k) is not None), None)
+        if foreign:
+            raise ContentPartError(
+                f"{_a(self.type)} part has no {foreign}. Its fields are {', '.join(_keys_of(self.type))}."
+            )
+        if self.type == "text":
             return
-        if self.type not in MEDIA_KINDS:
-            raise ContentPartError(f"unknown part type {self.type!r}. Use text, image, file or audio.")
-        if not self.mimeType or not isinstance(self.mimeType, str):
+        if not self.mimeType:
             raise ContentPartError(f"{_a(self.type)} part needs a mimeType, for example mimeType='image/png'.")
         if (self.data is None) == (self.url is None):
             found = "neither data nor url" if self.data is None else "both data and url"
@@ -81,6 +93,15 @@ class Part:
 
 
 _KEYS = ("type", "text", "mimeType", "data", "url", "name")
+
+
+def _keys_of(kind: str) -> tuple[str, ...]:
+    return ("type", "text") if kind == "text" else ("type", "mimeType", "data", "url", "name")
+
+
+def _shown(text: str) -> str:
+    """A text for an error, unless it could be data that came to the wrong place."""
+    return repr(text) if len(text) <= 200 else f"of {len(text)} characters"
 
 
 def _a(kind: str) -> str:
@@ -161,7 +182,8 @@ def audio(
 
 def _build(kind: str, source: Any, mime_type: str | None, name: str | None, limit: int | None) -> Part:
     if isinstance(source, os.PathLike):
-        source = os.fspath(cast("os.PathLike[str]", source))
+        path = os.fsdecode(cast("os.PathLike[str]", source))
+        return _from_bytes(kind, _read_path(path, limit), mime_type, name, path, limit)
     if isinstance(source, str):
         scheme = source[:8].lower()
         if scheme.startswith(("http://", "https://")):
@@ -171,7 +193,7 @@ def _build(kind: str, source: Any, mime_type: str | None, name: str | None, limi
             return _from_bytes(kind, raw, mime_type or declared, name, None, limit)
         return _from_bytes(kind, _read_path(source, limit), mime_type, name, source, limit)
     if isinstance(source, bytes | bytearray | memoryview):
-        return _from_bytes(kind, bytes(source), mime_type, name, None, limit)
+        return _from_bytes(kind, bytes(cast("bytes", source)), mime_type, name, None, limit)
     if callable(getattr(source, "read", None)):
         raw, handle = _read_file(source)
         return _from_bytes(kind, raw, mime_type, name, handle, limit)
@@ -181,19 +203,26 @@ def _build(kind: str, source: Any, mime_type: str | None, name: str | None, limi
 
 
 def _from_url(kind: str, url: str, mime_type: str | None, name: str | None) -> Part:
-    base = os.path.basename(urlsplit(url).path)
-    mime = mime_type or _mime_of_name(base)
-    if mime is None:
-        if kind != "file":
-            raise ContentPartError(f"the URL of the {kind} part does not tell its type. Give mime_type=.")
-        mime = "application/octet-stream"
-    return Part(kind, mimeType=mime, url=url, name=name or base or None)
+    try:
+        base = unquote(os.path.basename(urlsplit(url).path))
+    except ValueError:
+        raise ContentPartError(f"the URL of the {kind} part cannot be read. Check its host.") from None
+    mime = _bare(mime_type) or _mime_of_name(base)
+    if mime is None and kind != "file":
+        raise ContentPartError(f"the URL of the {kind} part does not tell its type. Give mime_type=.")
+    return Part(kind, mimeType=_settle(kind, None, mime), url=url, name=name or base or None)
+
+
+def _bare(mime: str | None) -> str | None:
+    """A media type as it is compared: in small letters, without parameters."""
+    return mime.partition(";")[0].strip().lower() or None if mime else None
 
 
 def _from_bytes(kind: str, raw: bytes, mime: str | None, name: str | None, path: str | None, limit: int | None) -> Part:
-    _check_size(kind, len(raw), limit)
+    if limit is not None and len(raw) > limit:
+        raise ContentPartError(f"the {kind} part has more than {limit} bytes. Shrink it or raise the limit.")
     base = os.path.basename(path) if path else None
-    seen, declared = sniff(raw), mime or (_mime_of_name(base) if base else None)
+    seen, declared = sniff(raw), _bare(mime) or (_mime_of_name(base) if base else None)
     found = _settle(kind, seen, declared)
     note = None
     if seen and declared and declared != found:
@@ -204,11 +233,10 @@ def _from_bytes(kind: str, raw: bytes, mime: str | None, name: str | None, path:
 def _settle(kind: str, seen: str | None, declared: str | None) -> str:
     """The media type of bytes that look like `seen` and were declared as `declared`."""
     if kind == "file":
-        specific = declared and seen in ("text/plain", "application/zip", "application/json", "text/html", None)
-        return declared if declared and specific else seen or "application/octet-stream"
+        return declared if declared and _may_be(seen, declared) else seen or "application/octet-stream"
     if seen and not _fits(kind, seen):
         raise ContentPartError(f"the bytes are {seen}, so they make no {kind} part. Use file() for them.")
-    if declared and not _fits(kind, declared):
+    if declared and not seen and not _fits(kind, declared):
         raise ContentPartError(f"{declared} is no {kind} type. Use file(), or correct mime_type.")
     if seen and kind == "audio" and not seen.startswith("audio/"):
         return declared if declared and declared.startswith("audio/") else "audio/" + seen.partition("/")[2]
@@ -222,9 +250,13 @@ def _fits(kind: str, mime: str) -> bool:
     return mime.startswith(kind + "/") or (kind == "audio" and mime in ("video/mp4", "video/webm", "video/ogg"))
 
 
-def _check_size(kind: str, size: int, limit: int | None) -> None:
-    if limit is not None and size > limit:
-        raise ContentPartError(f"the {kind} part has {size} bytes, over the limit of {limit}. Shrink it or raise the limit.")
+def _may_be(seen: str | None, declared: str) -> bool:
+    """Whether bytes that look like `seen` may be the more special `declared`: any text CSV, any archive a document."""
+    if seen == "application/zip":
+        return declared.startswith("application/") and declared != "application/pdf"
+    if seen in ("text/plain", "text/html", "application/json"):
+        return not declared.startswith(("image/", "audio/", "video/", "font/")) and declared != "application/pdf"
+    return seen is None
 
 
 def _read_path(path: str, limit: int | None) -> bytes:
@@ -235,18 +267,20 @@ def _read_path(path: str, limit: int | None) -> bytes:
             return handle.read() if limit is None else handle.read(limit + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-        raise ContentPartError(f"cannot read the part from {path[:200]!r}: {reason}. Check the path.") from error
+        cause = error if len(path) <= 200 else None  # its text repeats the path
+        raise ContentPartError(f"cannot read the part from {_shown(path)}: {reason}. Check the path.") from cause
 
 
 def _read_file(handle: Any) -> tuple[bytes, str | None]:
     try:
-        raw = handle.read()
-    except (OSError, ValueError) as error:
+        raw = b"" if isinstance(handle, io.TextIOBase) else handle.read()
+    except Exception as error:  # file objects of others raise what they like, a broken archive EOFError
         raise ContentPartError(f"cannot read the part from the file object: {type(error).__name__}.") from error
-    if not isinstance(raw, bytes | bytearray | memoryview):
-        raise ContentPartError(f"the file object gives {type(raw).__name__}, not bytes. Open it in binary mode, 'rb'.")
+    if isinstance(handle, io.TextIOBase) or not isinstance(raw, bytes | bytearray | memoryview):
+        given = "text" if isinstance(handle, io.TextIOBase) else type(raw).__name__
+        raise ContentPartError(f"the file object gives {given}, not bytes. Open it in binary mode, 'rb'.")
     name = getattr(handle, "name", None)
-    return bytes(raw), name if isinstance(name, str) else None
+    return bytes(cast("bytes", raw)), name if isinstance(name, str) else None
 
 
 def _read_data_url(url: str) -> tuple[bytes, str | None]:
@@ -261,17 +295,20 @@ def _read_data_url(url: str) -> tuple[bytes, str | None]:
 
 def _decode(data: str | bytes) -> bytes:
     try:
-        return base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
+        return binascii.a2b_base64(data, strict_mode=True)
+    except ValueError:
         raise ContentPartError("the data of the part is no standard padded base64. Use base64.b64encode.") from None
 
 
 # -- media types ------------------------------------------------------------------------------------------------
 
 _TABLE = mimetypes.MimeTypes(filenames=())  # the built-in table only: the same answer on every machine
-for _extension, _mime in ((".webp", "image/webp"), (".avif", "image/avif"), (".md", "text/markdown"), (".m4a", "audio/mp4"),
-                          (".ogg", "audio/ogg"), (".opus", "audio/ogg"), (".flac", "audio/flac"), (".wav", "audio/wav"),
-                          (".yaml", "application/yaml"), (".parquet", "application/vnd.apache.parquet")):  # fmt: skip
+_MORE = {
+    ".webp": "image/webp", ".avif": "image/avif", ".md": "text/markdown", ".m4a": "audio/mp4", ".ogg": "audio/ogg",
+    ".opus": "audio/ogg", ".flac": "audio/flac", ".wav": "audio/wav", ".yaml": "application/yaml",
+    ".parquet": "application/vnd.apache.parquet",
+}  # fmt: skip
+for _extension, _mime in _MORE.items():
     _TABLE.add_type(_mime, _extension)
 
 
@@ -291,10 +328,10 @@ def sniff(raw: bytes) -> str | None:
 
     Since 0.1.
     """
-    import filetype  # loads a table of matchers: only those who build parts pay for it
+    import filetype  # pyright: ignore[reportMissingTypeStubs] - only those who build parts pay for its table
 
     head = raw[:4096]
-    kind = cast("str | None", filetype.guess_mime(head)) if head else None
+    kind: str | None = filetype.guess_mime(head) if head else None  # pyright: ignore
     if kind:
         return _ALIASES.get(kind, kind)
     return _sniff_text(head, len(raw)) if head else None
@@ -330,16 +367,7 @@ def part(**given: Any) -> Part:
 
     Since 0.1.
     """
-    extra = sorted(set(given) - set(_KEYS))
-    if extra:
-        raise ContentPartError(f"a part has no field {extra[0]!r}. Its fields are {', '.join(_KEYS)}.")
-    wrong = next((k for k in _KEYS if given.get(k) is not None and not isinstance(given[k], str)), None)
-    if wrong:
-        raise ContentPartError(f"the field {wrong!r} of a part must be str, not {type(given[wrong]).__name__}.")
-    made = Part(given.pop("type", ""), **given)
-    if made.data is not None:
-        _decode(made.data)
-    return made
+    return from_dict(given)
 
 
 def to_dict(value: Part | Mapping[str, Any]) -> dict[str, Any]:
@@ -353,9 +381,8 @@ def to_dict(value: Part | Mapping[str, Any]) -> dict[str, Any]:
 
     Since 0.1.
     """
-    made = value if isinstance(value, Part) else part(**value)
-    keys = ("type", "text") if made.type == "text" else ("type", "mimeType", "data", "url", "name")
-    return {k: v for k in keys if (v := getattr(made, k)) is not None}
+    made = value if isinstance(value, Part) else from_dict(value)
+    return {k: v for k in _keys_of(made.type) if (v := getattr(made, k)) is not None}
 
 
 def from_dict(value: Mapping[str, Any]) -> Part:
@@ -365,11 +392,19 @@ def from_dict(value: Mapping[str, Any]) -> Part:
         value: A dict as `to_dict` makes it.
 
     Raises:
-        ContentPartError: It describes no part.
+        ContentPartError: It describes no part, or its data is no base64.
 
     Since 0.1.
     """
-    return part(**value)
+    extra = next((k for k in value if k not in _KEYS), None)
+    if extra is not None:
+        raise ContentPartError(f"a part has no field {_shown(str(extra))}. Its fields are {', '.join(_KEYS)}.")
+    if not value.get("type"):
+        raise ContentPartError("a part needs a type. Use text, image, file or audio.")
+    made = Part(**value)
+    if made.data is not None:
+        _decode(made.data)
+    return made
 
 
 def is_part_dict(value: object) -> bool:
@@ -383,8 +418,8 @@ def is_part_dict(value: object) -> bool:
     if not isinstance(value, Mapping):
         return False
     try:
-        part(**cast("Mapping[str, Any]", value))
-    except (ContentPartError, TypeError):
+        from_dict(cast("Mapping[str, Any]", value))
+    except ContentPartError:
         return False
     return True
 
@@ -402,11 +437,11 @@ def normalize_parts(values: Iterable[Part | Mapping[str, Any] | str]) -> list[di
     """
     found: list[dict[str, Any]] = []
     for i, value in enumerate(values):
-        if not isinstance(value, Part | Mapping | str):
-            raise ContentPartError(f"part {i} is {type(value).__name__}, not a part. Use image(), file(), audio() or text().")
+        if not isinstance(value, Part | Mapping | str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ContentPartError(f"part {i} is {type(value).__name__}, not a part. Use image(), file() or audio().")
         try:
             found.append(to_dict(text(value) if isinstance(value, str) else value))
-        except (ContentPartError, TypeError) as error:
+        except ContentPartError as error:
             raise ContentPartError(f"part {i}: {error}") from None
     return found
 

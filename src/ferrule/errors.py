@@ -58,6 +58,10 @@ class UnsupportedPartError(UsageError, ValueError):
         self.mime_type = mime_type
         self.style = style
 
+    def __reduce__(self) -> tuple[type[UnsupportedPartError], tuple[str, str | None, str]]:
+        """Copy and pickle by the arguments, not by the text made of them."""
+        return type(self), (self.part_type, self.mime_type, self.style)
+
 
 class RequestError(UsageError, ValueError):
     """A request or an answer is malformed.

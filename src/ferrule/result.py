@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
-from ferrule.content import Part, describe_part, file, normalize_parts
-from ferrule.errors import RequestError, UsageError
+from ferrule.content import Part, describe_part, file, is_part_dict, normalize_parts
+from ferrule.errors import ContentPartError, RequestError, UsageError
 from ferrule.redact import scrub
 from ferrule.strict_json import Codec, clean, register, text_of
 from ferrule.suspension import Request
@@ -55,7 +55,7 @@ class Failure:
 
     def __post_init__(self) -> None:
         """Check the code and settle `retryable`."""
-        if self.code not in FAILURE_CODES:
+        if not isinstance(self.code, str) or self.code not in FAILURE_CODES:  # pyright: ignore
             raise UsageError(f"unknown failure code {self.code!r}. Use one of {', '.join(sorted(FAILURE_CODES))}.")
         if self.retryable is None:
             object.__setattr__(self, "retryable", self.code in RETRYABLE)
@@ -104,12 +104,12 @@ class ToolResult:
     def __post_init__(self) -> None:
         """Check the fields and fill `value` and `failure`."""
         if not isinstance(self.output, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UsageError(f"output must be str, not {type(self.output).__name__}. Use ToolResult.ok(value) for values.")
+            raise UsageError(f"output must be str, not {type(self.output).__name__}. Use ToolResult.ok(value).")
         if not isinstance(self.is_error, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"is_error must be True or False, not {type(self.is_error).__name__}.")
         if self.metadata is not None and not isinstance(self.metadata, dict):  # pyright: ignore
             raise UsageError(f"metadata must be a dict or None, not {type(self.metadata).__name__}.")
-        if not self.output.isascii():
+        if type(self.output) is not str or not self.output.isascii():
             object.__setattr__(self, "output", clean(self.output))
         if self.value is _UNSET:
             object.__setattr__(self, "value", None if self.is_error else self.output)
@@ -205,38 +205,43 @@ class ToolResult:
         """Equal by fields, however the results were made."""
         if not isinstance(other, ToolResult):
             return NotImplemented
-        return (
-            self.output == other.output
-            and self.is_error == other.is_error
-            and self.metadata == other.metadata
-            and self.parts == other.parts
-            and self.failure == other.failure
-            and _same(self.value, other.value)
-        )
+        mine = (self.output, self.is_error, self.metadata, self.parts, self.failure, self.value)
+        return _same(mine, (other.output, other.is_error, other.metadata, other.parts, other.failure, other.value))
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] - it holds dicts
 
     def __repr__(self) -> str:
         """Name the state; elide long text, never show part data."""
-        shown = [self.status, f"output={_SHORT.repr(self.output)}"]
+        shown = [self.status, f"output={_short(self.output)}"]
         if not self.is_error and self.value is not self.output:
             shown.append(f"value={_short(self.value)}")
         if self.failure is not None:
             shown.append(f"code={self.failure.code!r}")
         if self.parts is not None:
-            shown.append(f"parts=[{', '.join(describe_part(p) for p in self.parts)}]")
+            shown.append(f"parts={_short(self.parts)}")
         if self.metadata:
-            shown.append(f"metadata keys={sorted(map(str, self.metadata))}")
+            shown.append(f"metadata keys={_short(list(self.metadata))}")
         return f"ToolResult({', '.join(shown)})"
 
 
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 80
+class _Short(reprlib.Repr):
+    """Short texts of values; of a part only what `describe_part` tells, of bytes only how many."""
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        return f"<{describe_part(x)}>" if is_part_dict(x) else super().repr_dict(x, level)
+
+    def repr_Part(self, x: Part, level: int) -> str:
+        return f"<{describe_part(x)}>"
+
+    def repr_bytes(self, x: bytes, level: int) -> str:
+        return f"<{len(x)} bytes>"
 
 
 def _short(value: object) -> str:
+    short = _Short()
+    short.maxstring = short.maxother = 80
     try:
-        return _SHORT.repr(value)
+        return clean(short.repr(value))
     except Exception:  # a repr of the user's that raises must not break ours
         return f"<{type(value).__name__}>"
 
@@ -367,8 +372,8 @@ def as_result(value: Any) -> ToolResult:
         return take(value)
     if isinstance(value, BaseException):
         return ToolResult.failed(value)
-    if isinstance(value, bytes | bytearray):
-        value = file(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _from_parts(value, [file(cast("bytes", value))])
     if isinstance(value, Part):
         return _from_parts(value, [value])
     if isinstance(value, list | tuple) and any(isinstance(v, Part) for v in cast("list[Any]", value)):
@@ -404,18 +409,22 @@ def take(result: ToolResult) -> ToolResult:
         try:
             request = found if isinstance(found, Request) else Request.from_dict(found)
         except RequestError as error:
-            return ToolResult.failed(f"the tool suspended with a malformed request: {error}", code="exception")
+            return ToolResult.failed(f"The tool suspended with a malformed request: {error}", code="exception")
         if request is not found or not result.is_error or result.failure is not None:
             more = {**cast("dict[str, Any]", result.metadata), "pending": request}
             result = replace(result, is_error=True, metadata=more, failure=None, value=None)
-    if result.parts is None:
+    given: object = result.parts
+    if given is None:
         return result
+    if not isinstance(given, list | tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return ToolResult.failed(f"The tool returned parts as {type(given).__name__}, not as a list.", code="exception")
     try:
-        parts = normalize_parts(result.parts)
-    except (ValueError, TypeError) as error:
-        return ToolResult.failed(f"the tool returned a part that is none: {error}", code="exception")
-    same = all(a is b or a == b for a, b in zip(parts, result.parts, strict=True))
-    return result if same else replace(result, parts=parts, metadata=_with_notes(result.metadata, result.parts))
+        parts = normalize_parts(cast("list[Any]", given))
+    except ContentPartError as error:
+        return ToolResult.failed(f"The tool returned a part that is none: {error}", code="exception")
+    if parts == given:
+        return result
+    return replace(result, parts=parts, metadata=_with_notes(result.metadata, cast("list[object]", given)))
 
 
 # -- exceptions -------------------------------------------------------------------------------------------------
@@ -430,11 +439,15 @@ def leaves_of(error: BaseException) -> list[BaseException]:
     Since 0.1.
     """
     found: list[BaseException] = []
+    seen: set[int] = set()
     todo: list[BaseException] = [error]
     while todo:
-        e = todo.pop(0)
+        e = todo.pop()
+        if id(e) in seen:  # a group may hold another twice
+            continue
+        seen.add(id(e))
         if isinstance(e, BaseExceptionGroup):
-            todo = [*cast("BaseExceptionGroup[BaseException]", e).exceptions, *todo]
+            todo.extend(reversed(cast("BaseExceptionGroup[BaseException]", e).exceptions))
         else:
             found.append(e)
     return found
@@ -474,8 +487,9 @@ _CODES: tuple[tuple[type[BaseException], str], ...] = (
 # HTTP clients have trees of their own; these names are common to httpx, requests and aiohttp. asyncio's
 # CancelledError stands here too, because a module of values should not have to load asyncio for it.
 _NAMES = {
-    "TimeoutException": "timeout", "Timeout": "timeout", "ConnectError": "unavailable", "ClientConnectorError": "unavailable",
-    "NetworkError": "unavailable", "ServerDisconnectedError": "unavailable", "CancelledError": "cancelled",
+    "TimeoutException": "timeout", "Timeout": "timeout", "ConnectError": "unavailable", "NetworkError": "unavailable",
+    "ConnectionError": "unavailable", "ClientConnectorError": "unavailable", "ServerDisconnectedError": "unavailable",
+    "CancelledError": "cancelled",
 }  # fmt: skip
 _STATUS = {401: "denied", 403: "denied", 408: "timeout", 413: "too_large", 429: "rate_limited"}
 
@@ -497,13 +511,23 @@ def classify(error: BaseException) -> tuple[str, str]:
 
 
 def _code_of(error: BaseException) -> str:
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    if isinstance(status, int):
+    status = _status_of(error)
+    if status is not None:
         return _STATUS.get(status, "unavailable" if status >= 500 else "exception")
     for kind, code in _CODES:
         if isinstance(error, kind):
             return code
     return next((_NAMES[c.__name__] for c in type(error).__mro__ if c.__name__ in _NAMES), "exception")
+
+
+def _status_of(error: BaseException) -> int | None:
+    """The HTTP status an error carries, on itself or on its response."""
+    try:
+        places = (getattr(error, "response", None), error)
+        found = (getattr(place, name, None) for place in places for name in ("status_code", "status"))
+        return next((s for s in found if type(s) is int and 400 <= s < 600), None)
+    except Exception:  # a property of a foreign error that raises tells nothing
+        return None
 
 
 # -- the boundary and the journal -------------------------------------------------------------------------------
@@ -527,7 +551,7 @@ def _fields(result: ToolResult) -> dict[str, Any]:
     if result.failure is not None:
         f = result.failure
         found["failure"] = [f.code, f.type, f.retryable, f.retry_after, f.details]
-    if result.value is not result.output:  # a value that is the output is stored once
+    if type(result.value) is not str or result.value != result.output:  # a value that is the output is stored once
         found["value"] = result.value
     return found
 

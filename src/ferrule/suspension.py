@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
@@ -19,6 +20,9 @@ from ferrule.strict_json import Codec, clean, dumps, register, typed
 
 KINDS = ("approval", "input", "question", "authorization", "outcome")
 REASONS = ("declined", "cancelled", "expired")
+_RFC_3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,7 @@ class Request:
         if self.expiresAt is not None:
             parse_time(self.expiresAt)
         if self.data and _asks_for_secret(self.data.get("schema")):
-            raise RequestError(
-                f"request {self.id!r} asks for a password in its schema. Keep secrets in a connection; ask for authorization."
-            )
+            raise RequestError(f"request {self.id!r} asks for a password in its schema. Keep secrets in a connection.")
 
     def to_dict(self) -> dict[str, Any]:
         """The wire dict: id, kind, prompt and the other fields that are set."""
@@ -141,12 +143,11 @@ def parse_time(text: str) -> dt.datetime:
     Since 0.1.
     """
     try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None or len(text) < len("2026-05-01T12:00:00Z"):
-        raise RequestError("expiresAt must be an RFC 3339 time with offset, for example 2026-05-01T12:00:00Z.")
-    return moment
+        if _RFC_3339.fullmatch(text):
+            return dt.datetime.fromisoformat(text.upper())
+    except ValueError:  # a 30th of February
+        pass
+    raise RequestError("expiresAt must be an RFC 3339 time with offset, for example 2026-05-01T12:00:00Z.")
 
 
 def digest_of(request: Request) -> str:
@@ -188,10 +189,12 @@ def _parts_by_hash(value: Any) -> Any:
 
 def _asks_for_secret(schema: object) -> bool:
     todo: list[object] = [schema]
-    for _ in range(10_000):
-        if not todo:
-            return False
+    seen: set[int] = set()
+    while todo:
         value = todo.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
         if isinstance(value, Mapping):
             found = cast("Mapping[str, object]", value)
             if found.get("format") == "password":
@@ -199,7 +202,7 @@ def _asks_for_secret(schema: object) -> bool:
             todo.extend(found.values())
         elif isinstance(value, list | tuple):
             todo.extend(cast("list[object]", value))
-    return True  # no honest schema is that large
+    return False
 
 
 def _check_text(value: Any, what: str, required: tuple[str, ...], optional: tuple[str, ...]) -> None:
@@ -225,9 +228,9 @@ def _checked(cls: Any, what: str, value: Mapping[str, Any]) -> dict[str, Any]:
     known = {f.name for f in fields(cls)}
     if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise RequestError(f"the {what} must be a dict, not {type(value).__name__}.")
-    unknown = sorted(str(k) for k in value if k not in known)
-    if unknown:
-        raise RequestError(f"the {what} has an unknown field {unknown[0]!r}. Its fields are {', '.join(sorted(known))}.")
+    unknown = next((str(k)[:80] for k in value if k not in known), None)
+    if unknown is not None:
+        raise RequestError(f"the {what} has an unknown field {unknown!r}. Its fields are {', '.join(sorted(known))}.")
     missing = [name for name in (("id", "kind", "prompt") if cls is Request else ("id", "ok")) if name not in value]
     if missing:
         raise RequestError(f"the {what} has no field {missing[0]!r}.")

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import docs
 import pytest
 
+import docs
 import ferrule
 
 PAGES = docs.pages()

@@ -11,7 +11,6 @@ from types import FrameType
 from typing import Any
 
 import docs
-
 from ferrule import tool
 
 PACKAGE = docs.ROOT / "src" / "ferrule"

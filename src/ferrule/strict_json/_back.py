@@ -106,7 +106,7 @@ def _value(tag: str, fields: dict[str, Any], raw: dict[str, Any]) -> Any:
 
 
 def _blob(blob: Any, load: Load | None) -> Any:
-    found: dict[str, Any] = blob if isinstance(blob, dict) else {}
+    found = cast("dict[str, Any]", blob) if isinstance(blob, dict) else {}
     ref = found.get("ref")
     if load is None or not isinstance(ref, str):
         return Opaque("blob", str(ref))

@@ -85,7 +85,7 @@ class Again(NamedTuple):
 class Array(NamedTuple):
     """An array of values, under a tag if it has one; `sort` puts them in the order of their JSON."""
 
-    items: Iterable[Any]
+    items: Iterable[object]
     tag: str | None = None
     sort: bool = False
 
@@ -93,7 +93,7 @@ class Array(NamedTuple):
 class Object(NamedTuple):
     """An object of fields, beside a `$object` name if it has one."""
 
-    fields: Iterable[tuple[Any, Any]]
+    fields: Iterable[tuple[Any, object]]
     name: str | None = None
 
 
@@ -199,13 +199,14 @@ def _serializes_itself(cls: Any) -> bool:
 
 
 def _model(x: Any) -> Shape:
-    cls, name = type(x), type_name(x)
+    cls: Any = x.__class__
+    name = type_name(x)
     if _serializes_itself(cls):
         return Again(cls.__pydantic_serializer__.to_python(x, warnings=False), name=name)
     if getattr(cls, "__pydantic_root_model__", False):
         return Again(x.root, name=name)
-    fields = {k: getattr(x, k) for k in cls.__pydantic_fields__ if hasattr(x, k)}
-    extra = getattr(x, "__pydantic_extra__", None) or {}
+    fields: dict[str, Any] = {k: getattr(x, k) for k in cls.__pydantic_fields__ if hasattr(x, k)}
+    extra: dict[str, Any] = getattr(x, "__pydantic_extra__", None) or {}
     return Object({**fields, **{clean(k): v for k, v in extra.items()}}.items(), name)
 
 
@@ -249,7 +250,7 @@ _COMMON: tuple[tuple[Callable[[Any], bool], Shaper], ...] = (
     (lambda c: issubclass(c, enum.Enum), lambda x: Again(x.value, name=type_name(x))),
     (lambda c: hasattr(c, "__pydantic_serializer__") and hasattr(c, "__pydantic_fields__"), _model),
     (dataclasses.is_dataclass, _dataclass),
-    (lambda c: issubclass(c, tuple) and hasattr(c, "_fields"), _named_tuple),
+    (lambda c: hasattr(c, "_fields") and issubclass(c, tuple), _named_tuple),
     (lambda c: issubclass(c, BaseException), _exception),
     (lambda c: all(hasattr(c, a) for a in ("columns", "head", "shape")), _frame),
     (lambda c: hasattr(c, "dtype") and (hasattr(c, "tolist") or hasattr(c, "to_list")), _array),
@@ -316,7 +317,9 @@ def typed_str(x: str) -> str | Leaf:
 
 
 def _typed_mapping(x: Mapping[Any, Any]) -> Shape:
-    pairs = x.items() if type(x) is dict else list(itertools.islice(x.items(), MAX_TYPED_NODES + 1))
+    pairs: Iterable[tuple[Any, Any]] = x.items()
+    if type(x) is not dict:
+        pairs = list(itertools.islice(pairs, MAX_TYPED_NODES + 1))
     if all(type(k) is str and is_clean(k) for k, _ in pairs):
         return Object(pairs)
     return Array(itertools.chain.from_iterable(pairs), "$map")

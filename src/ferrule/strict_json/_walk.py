@@ -6,9 +6,9 @@ place, and so does what raises. The two differ only in a dialect.
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from ferrule.strict_json._shape import (
     MAX_NODES,
@@ -39,7 +39,8 @@ _LEVEL, _HALF = 2, 1
 _CLOSED = -1
 
 Spill = Callable[[bytes], str]
-Fields = Iterable[tuple[Any, Any]]
+Fields = Iterable[tuple[Any, object]]
+Late = list[tuple[Any, Any, object, int]]  # (where to put it, under which key, the value, its depth)
 
 
 class Dialect(NamedTuple):
@@ -47,7 +48,7 @@ class Dialect(NamedTuple):
 
     leaves: dict[type, Callable[[Any], Any]]
     shaper: Callable[[type], Shaper]
-    keys: Callable[[Fields], Iterable[tuple[str, Any]]]
+    keys: Callable[[Fields], Iterable[tuple[str, object]]]
     marker: Callable[[str, str], Any]
     tagged: bool
     nodes: int
@@ -56,7 +57,7 @@ class Dialect(NamedTuple):
 # -- keys and markers of the dialects ---------------------------------------------------------------------------
 
 
-def _text_keys(fields: Fields) -> Iterable[tuple[str, Any]]:
+def _text_keys(fields: Fields) -> Iterable[tuple[str, object]]:
     """String keys; one that is taken already gets a number."""
     taken: dict[str, int] = {}
     for key, x in fields:
@@ -73,12 +74,12 @@ def _key_text(key: Any) -> str:
     return value if type(value) is str else dumps(value).decode()
 
 
-def _inner_keys(fields: Fields) -> Iterable[tuple[str, Any]]:
+def _inner_keys(fields: Fields) -> Iterable[tuple[str, object]]:
     """Keys of a mapping that is a key itself: their texts could be without end."""
     return ((clean(k) if type(k) is str else f"[{type_name(k)} {i}]", x) for i, (k, x) in enumerate(fields))
 
 
-def _tagged_keys(fields: Fields) -> Iterable[tuple[str, Any]]:
+def _tagged_keys(fields: Fields) -> Iterable[tuple[str, object]]:
     return (("$" + key if key[:1] == "$" else key, x) for key, x in fields)
 
 
@@ -118,11 +119,10 @@ class _Walk:
         self.nodes_left = dialect.nodes
         self.bytes_left = MAX_BYTES
         self.open: set[int] = set()
-        # (where to put it, under which key, the value, its depth); _CLOSED marks the end of a container, and the
-        # target of such an entry is a list to be sorted.
-        self.todo: list[tuple[Any, Any, Any, int]] = []
+        # A depth of _CLOSED marks the end of a container; the target of such an entry is a list to be sorted.
+        self.todo: Late = []
 
-    def run(self, root: Any) -> Any:
+    def run(self, root: object) -> Any:
         box = [None]
         self.place(box, 0, root, 0)
         while self.todo:
@@ -135,7 +135,7 @@ class _Walk:
                 _sort(target)
         return box[0]
 
-    def place(self, target: Any, key: Any, x: Any, depth: int) -> None:
+    def place(self, target: Any, key: Any, x: object, depth: int) -> None:
         try:
             leaf = self.dialect.leaves.get(type(x))
             if leaf is None:
@@ -147,23 +147,23 @@ class _Walk:
                 raise
             target[key] = self.mark(x, f"unreadable, {type(error).__name__}")
 
-    def mark(self, x: Any, reason: str) -> Any:
+    def mark(self, x: object, reason: str) -> Any:
         return self.dialect.marker(type_name(x), reason)
 
-    def bounded(self, leaf: Any, x: Any) -> Any:
+    def bounded(self, leaf: object, x: object) -> Any:
         """A leaf within the bound of bytes; a large one goes to `spill` instead."""
-        value, tag = leaf if type(leaf) is Leaf else (leaf, None)
-        kind = type(value)
-        size = len(value) if kind is str or kind is bytes else _size(value)
-        if size > SPILL_BYTES // 4 and self.spill is not None and (kind is str or kind is bytes):
-            raw = value.encode() if kind is str else value
+        value, tag = leaf if isinstance(leaf, Leaf) else (leaf, None)
+        size = len(value) if isinstance(value, (str, bytes)) else _size(value)
+        if size > SPILL_BYTES // 4 and self.spill is not None and isinstance(value, (str, bytes)):
+            raw = value.encode() if isinstance(value, str) else value
             if len(raw) > SPILL_BYTES:
-                blob = {"ref": self.store(raw), "kind": "text" if kind is str else "bytes", "size": len(raw)}
-                return {tag: {"$blob": blob}} if tag else {"$blob": blob}
+                kind = "bytes" if raw is value else "text"
+                blob = {"$blob": {"ref": self.store(raw), "kind": kind, "size": len(raw)}}
+                return {tag: blob} if tag else blob
         self.bytes_left -= size
         if self.bytes_left < 0:
             return self.mark(x, "left out, the whole is too large")
-        if kind is bytes:
+        if isinstance(value, bytes):
             return {"$bytes": to_base64(value)}
         return {tag: value} if tag else value
 
@@ -175,14 +175,15 @@ class _Walk:
             self.failure = error
             raise
 
-    def expand(self, target: Any, key: Any, x: Any, depth: int) -> None:
+    def expand(self, target: Any, key: Any, x: object, depth: int) -> None:
         if id(x) in self.open:
             target[key] = self.mark(x, "cycle")
             return
         shape = self.dialect.shaper(type(x))(x)
         if isinstance(shape, Leaf):
-            leaf = self.dialect.leaves.get(type(shape.value))
-            target[key] = self.bounded(leaf(shape.value) if leaf and not shape.tag else shape, x)
+            value: object = shape.value
+            leaf = None if shape.tag else self.dialect.leaves.get(type(value))
+            target[key] = self.bounded(leaf(value) if leaf else shape, x)
         elif depth > MAX_DEPTH * _LEVEL - (0 if isinstance(shape, Again) else _LEVEL):
             target[key] = self.mark(x, "too deep")
         elif self.nodes_left < 0 or self.bytes_left < 0:
@@ -190,7 +191,7 @@ class _Walk:
         else:
             self.contain(target, key, x, shape, depth)
 
-    def contain(self, target: Any, key: Any, x: Any, shape: Again | Array | Object, depth: int) -> None:
+    def contain(self, target: Any, key: Any, x: object, shape: Again | Array | Object, depth: int) -> None:
         tagged = self.dialect.tagged
         if isinstance(shape, Array):
             items: list[Any] = []
@@ -207,7 +208,7 @@ class _Walk:
                 target, key = target[key], slot
             self.later(x, [(target, key, shape.value, depth + _HALF)])
 
-    def later(self, x: Any, late: list[tuple[Any, Any, Any, int]], unsorted: list[Any] | None = None) -> None:
+    def later(self, x: object, late: Late, unsorted: list[Any] | None = None) -> None:
         """Leave what a container holds for the loop; until that is done, to meet it again is a cycle."""
         if late:
             self.open.add(id(x))
@@ -217,9 +218,9 @@ class _Walk:
         elif unsorted:
             _sort(unsorted)
 
-    def array(self, new: list[Any], items: Iterable[Any], depth: int) -> list[tuple[Any, Any, Any, int]]:
+    def array(self, new: list[Any], items: Iterable[object], depth: int) -> Late:
         leaves, bounded = self.dialect.leaves, self.bounded
-        late: list[tuple[Any, Any, Any, int]] = []
+        late: Late = []
         for x in items:
             if self.nodes_left <= 0 or self.bytes_left < 0:
                 new.append(self.dialect.marker("list", "cut, too many values"))
@@ -234,9 +235,9 @@ class _Walk:
                 new.append(value if type(value) in _SMALL else bounded(value, x))
         return late
 
-    def object(self, new: dict[str, Any], fields: Fields, depth: int) -> list[tuple[Any, Any, Any, int]]:
+    def object(self, new: dict[str, Any], fields: Fields, depth: int) -> Late:
         leaves, bounded = self.dialect.leaves, self.bounded
-        late: list[tuple[Any, Any, Any, int]] = []
+        late: Late = []
         for key, x in self.dialect.keys(fields):
             self.bytes_left -= len(key)
             if self.nodes_left <= 0 or self.bytes_left < 0:
@@ -253,19 +254,19 @@ class _Walk:
         return late
 
 
-def _size(value: Any) -> int:
+def _size(value: object) -> int:
     """Roughly how many bytes a value takes that is no text: a wide integer, or the texts under a tag."""
-    if type(value) is int:
+    if isinstance(value, int):
         return value.bit_length() // 3
-    parts = value.values() if type(value) is dict else value if type(value) is list else ()
-    return sum(len(part) for part in parts if type(part) is str)
+    texts = cast("dict[str, str]", value).values() if isinstance(value, dict) else value
+    return (
+        sum(len(t) for t in cast("list[object]", texts) if isinstance(t, str)) if isinstance(value, (dict, list)) else 0
+    )
 
 
 def _sort(items: list[Any]) -> None:
-    try:
+    with contextlib.suppress(RecursionError):  # the caller's own stack is nearly used up: whole, though in any order
         items.sort(key=dumps)
-    except RecursionError:  # the caller's own stack is nearly used up: whole, though in any order
-        pass
 
 
 # -- the public functions ---------------------------------------------------------------------------------------

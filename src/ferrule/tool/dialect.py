@@ -109,7 +109,7 @@ _PROFILES: dict[Dialect, Profile] = {
         strict=True,
     ),
     "gemini": Profile(
-        keywords=_SHARED | keywords("$id $anchor prefixItems minItems maxItems minimum maximum propertyOrdering"),
+        keywords=_SHARED | keywords("$id prefixItems minItems maxItems minimum maximum propertyOrdering"),
         refs="alone",
         before=(
             *(to.from_older_drafts, to.one_of_to_any_of, to.const_to_enum, *_WHOLE_OPTIONS),
@@ -172,9 +172,8 @@ def _without_nulls(find: References, schema: Any, data: Any, depth: int) -> Any:
     always = {n for view in _views(find, schema, None) for n in view.get("required", ())}
     kept: Schema = {}
     for name, value in cast("Schema", data).items():
-        part = _property(views, name)
         if value is not None or name in always or _needs(find, views, name):
-            kept[name] = _without_nulls(find, part, value, depth + 1)
+            kept[name] = _without_nulls(find, _property(views, name), value, depth + 1)
     return kept
 
 
@@ -198,18 +197,20 @@ def _needs(find: References, views: list[Schema], name: str) -> bool:
     saying = [v for v in views if name in v.get("properties", {})]
     if all(name in v.get("required", ()) for v in saying):
         return True
-    return any(_admits_null(find, v["properties"][name], 0) for v in saying)
+    return any(_admits_null(find, v["properties"][name], {}) for v in saying)
 
 
-def _views(find: References, schema: Any, data: Any, seen: tuple[str, ...] = ()) -> Iterator[Schema]:
+def _views(find: References, schema: Any, data: Any, seen: set[str] | None = None) -> Iterator[Schema]:
     """A schema, what it refers to and the alternatives that may describe the data; without data, what holds anyway."""
     if not isinstance(schema, dict) or (data is not None and not _may_describe(cast("Schema", schema), data)):
         return
     here = cast("Schema", schema)
     yield here
+    seen = set() if seen is None else seen
     found = find.locate(here["$ref"]) if "$ref" in here else None
     if found is not None and found[0] not in seen:
-        yield from _views(find, found[1], data, (*seen, found[0]))
+        seen.add(found[0])
+        yield from _views(find, found[1], data, seen)
     for keyword in ("allOf", "anyOf", "oneOf"):
         options: list[Any] = here.get(keyword, [])
         if keyword == "allOf" or data is not None or len(options) == 1:
@@ -228,8 +229,9 @@ def _may_describe(schema: Schema, data: Any) -> bool:
     return True
 
 
-def _admits_null(find: References, schema: Any, depth: int) -> bool:
-    if not isinstance(schema, dict) or depth > MAX_DEPTH:
+def _admits_null(find: References, schema: Any, known: dict[str, bool]) -> bool:
+    """Whether null is valid; `known` says it of the references on the way."""
+    if not isinstance(schema, dict):
         return schema is not False
     here = cast("Schema", schema)
     if here.get("nullable") is True:
@@ -237,8 +239,12 @@ def _admits_null(find: References, schema: Any, depth: int) -> bool:
     if "null" not in listed(here.get("type", "null")) or None not in here.get("enum", [here.get("const")]):
         return False
     found = find.locate(here["$ref"]) if "$ref" in here else None
-    whole = [*here.get("allOf", ()), *([found[1]] if found else [])]
+    if found is not None and found[0] not in known:
+        known[found[0]] = False  # a reference to itself does not make null valid
+        known[found[0]] = _admits_null(find, found[1], known)
+    if found is not None and not known[found[0]]:
+        return False
     options = [here[k] for k in ("anyOf", "oneOf") if k in here]
-    return all(_admits_null(find, s, depth + 1) for s in whole) and all(
-        any(_admits_null(find, o, depth + 1) for o in each) for each in options
+    return all(_admits_null(find, s, known) for s in here.get("allOf", ())) and all(
+        any(_admits_null(find, o, known) for o in each) for each in options
     )

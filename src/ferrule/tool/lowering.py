@@ -229,15 +229,10 @@ def _escape(name: str) -> str:
 
 def _pointer(ref: str, base: object) -> str:
     """A reference in one spelling: without the address of the whole schema, percent signs decoded."""
-    if isinstance(base, str) and base:
-        ref = (
-            "#"
-            if ref == base
-            else ref.removeprefix(base.rstrip("#"))
-            if ref.startswith(base.rstrip("#") + "#")
-            else ref
-        )
-    return unquote(ref) if ref.startswith("#") else ref
+    address, mark, fragment = ref.partition("#")
+    if address and (not isinstance(base, str) or address != base.rstrip("#")):
+        return ref
+    return "#" + unquote(fragment) if mark or address else ref
 
 
 # -- one lowering -----------------------------------------------------------------------------------------------
@@ -271,9 +266,9 @@ class Place:
         if words and words not in self.words:
             self.words.append(words)
 
-    def open(self, why: str, kind: Any = "object") -> None:
-        """Become an open object or array, because of something that cannot be written."""
-        self.schema = {"type": kind if kind in ("object", "array") else "object"}
+    def open(self, why: str) -> None:
+        """Become an open object, because of something that cannot be written."""
+        self.schema = {"type": "object"}
         self.words = [why]
         self.note("type", why)
         self.block("type", why)
@@ -368,7 +363,8 @@ class Run:
         return self.lower({"type": "null"}, at, (), 0) or {}
 
     def _rewrite(self, place: Place) -> None:
-        for keyword in ("$defs", "definitions"):  # those that are used come back at the root
+        # Definitions that are used come back at the root, and every reference is a pointer from there.
+        for keyword in ("$defs", "definitions", "$anchor", *(["$id"] if place.depth else [])):
             place.schema.pop(keyword, None)
         for rewrite in self.profile.before:
             if place.never:
@@ -443,7 +439,7 @@ class Run:
             place.schema["$ref"] = self._hoisted(*found)
             return
         place.note("$ref", "leads nowhere; an open object instead")
-        place.words.append("leads nowhere")
+        place.words.append("not described")
         place.schema = {"type": "object", **{k: v for k, v in place.schema.items() if k in ANNOTATIONS}}
 
     def _hoisted(self, pointer: str, target: Any) -> str:
@@ -561,7 +557,7 @@ def _target(place: Place, ref: object) -> Any:
     why = "leads nowhere" if found is None else "nested further"
     place.note("$ref", f"{why}; an open object instead")
     place.block("$ref", why)
-    place.words.append(why)
+    place.words.append("not described" if found is None else why)
     kind = cast("Schema", found[1]).get("type") if found is not None and isinstance(found[1], dict) else None
     says = place.schema.keys() - ANNOTATIONS - {"nullable"}
     return {} if says else {"type": "array" if kind == "array" else "object"}

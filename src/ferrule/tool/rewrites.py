@@ -50,7 +50,7 @@ def nullable_option(place: Place) -> None:
     left = [o for o in options if not _only_null(o)]
     if not left:
         return
-    if len(left) < len(options):
+    if len(left) < len(options) and "null" in listed(place.schema.get("type", "null")):
         place.schema["nullable"] = True
         place.note("anyOf", "null made nullable")
     place.schema["anyOf"] = left

@@ -126,7 +126,7 @@ class _Lean(GenerateJsonSchema):
 
     def default_schema(self, schema: Any) -> Any:
         made = super().default_schema(schema)
-        return made if _is_json(made.get("default")) else {k: v for k, v in made.items() if k != "default"}
+        return made if _is_json(schema.get("default")) else {k: v for k, v in made.items() if k != "default"}
 
 
 class _Shown:
@@ -141,10 +141,14 @@ class _Shown:
 
 def _is_json(value: Any) -> bool:
     try:
-        parse(json.dumps(value, allow_nan=False))
-    except ValueError:  # NaN, infinity, a lone surrogate
+        parse(json.dumps(_plain(value), allow_nan=False))
+    except (TypeError, ValueError, RecursionError):  # NaN, infinity, a lone surrogate, an object
         return False
     return True
+
+
+def _plain(default: Any) -> Any:
+    return to_jsonable_python(default, by_alias=True, bytes_mode="base64")
 
 
 _known: WeakKeyDictionary[Any, dict[tuple[type, str, bool], Signature]] = WeakKeyDictionary()
@@ -200,7 +204,7 @@ def _read(function: Callable[..., Any], context: type, name: str) -> Signature:
             injected.append(p.name)
         else:
             fields[p.name] = _field(p, annotation, about.parameters.get(p.name), name)
-    schema, validator = _compile(fields, extra, name)
+    schema, validator = _compile(fields, extra, name, function)
     returns = hints.get("return", inspect.Signature.empty)
     optional = sum(get_origin(f) is typing_extensions.NotRequired for f in fields.values())
     fills = optional + len(schema.get("required", ())) < len(fields)
@@ -262,7 +266,7 @@ def _field(p: inspect.Parameter, annotation: Any, description: str | None, tool:
 def _shown(p: inspect.Parameter, tool: str) -> list[_Shown]:
     """The default as metadata for the schema, where JSON can hold it."""
     try:
-        shown = to_jsonable_python(p.default, by_alias=True, bytes_mode="base64")
+        shown = _plain(p.default)
     except (PydanticSerializationError, TypeError):
         return []  # a default that JSON cannot hold stays the function's own
     except (ValueError, RecursionError) as error:
@@ -272,17 +276,19 @@ def _shown(p: inspect.Parameter, tool: str) -> list[_Shown]:
     return [_Shown(shown)] if _is_json(shown) else []
 
 
-def _compile(fields: dict[str, Any], extra: dict[str, Any], name: str) -> tuple[Schema, SchemaValidator]:
+def _compile(fields: dict[str, Any], extra: dict[str, Any], name: str, function: Any) -> tuple[Schema, SchemaValidator]:
     try:
-        adapter, schema = _describe(fields, extra, name)
+        adapter, schema = _describe(fields, extra, name, function)
     except Exception as error:  # whatever the annotations' own hooks raise: one that cannot be described is refused
-        raise ToolDefinitionError(_why({**fields, **extra}, name, error)) from error
+        raise ToolDefinitionError(_why({**fields, **extra}, name, function, error)) from error
     if not isinstance(adapter.validator, SchemaValidator):
         adapter.rebuild(force=True)
     return schema, cast("SchemaValidator", adapter.validator)
 
 
-def _describe(fields: dict[str, Any], extra: dict[str, Any], name: str) -> tuple[TypeAdapter[Any], Schema]:
+def _describe(
+    fields: dict[str, Any], extra: dict[str, Any], name: str, function: Any
+) -> tuple[TypeAdapter[Any], Schema]:
     config = ConfigDict(val_json_bytes="base64", ser_json_bytes="base64")
     if extra:
         table = cast("Any", typing_extensions.TypedDict)(name, fields, extra_items=next(iter(extra.values())))
@@ -293,17 +299,19 @@ def _describe(fields: dict[str, Any], extra: dict[str, Any], name: str) -> tuple
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pydantic warns of defaults that JSON cannot hold
         adapter: TypeAdapter[Any] = TypeAdapter(table)
+        if not adapter.pydantic_complete:  # a class's own annotations name classes local to a function
+            adapter.rebuild(force=True, _types_namespace=_local_names(_target(function)))
         schema = _without_titles(adapter.json_schema(schema_generator=_Lean))
     if "properties" not in schema:
         raise TypeError("its type stands for all parameters")  # typing.Self
     return adapter, schema
 
 
-def _why(fields: dict[str, Any], name: str, error: Exception) -> str:
+def _why(fields: dict[str, Any], name: str, function: Any, error: Exception) -> str:
     """Name the first parameter that cannot be described alone."""
     for parameter, annotation in fields.items():
         try:
-            _describe({parameter: annotation}, {}, name)
+            _describe({parameter: annotation}, {}, name, function)
         except Exception as alone:  # any complaint about this one parameter is the one to show
             return (
                 f"parameter {parameter!r} of tool {name!r} cannot be described: {_first_sentence(alone)} "
@@ -350,7 +358,7 @@ def _exchange(annotation: Any, made: dict[Any, Any]) -> Any:
         return list
     if origin is Annotated:
         return Annotated[(_exchange(args[0], made), *args[1:])]
-    new = tuple(_exchange(a, made) for a in args)
+    new: tuple[Any, ...] = tuple(_exchange(a, made) for a in args)
     if origin is Iterable:
         return list[new]
     if new == args:
@@ -366,7 +374,10 @@ def _typed_dict(table: Any, made: dict[Any, Any]) -> Any:
     made[table] = new
     new.__doc__, new.__module__ = table.__doc__, table.__module__
     new.__required_keys__, new.__optional_keys__ = table.__required_keys__, table.__optional_keys__
-    hints = typing.get_type_hints(table, include_extras=True)
+    try:
+        hints = typing.get_type_hints(table, include_extras=True)
+    except NameError:
+        hints = typing.get_type_hints(table, None, _local_names(table), include_extras=True)
     new.__annotations__ = {key: _exchange(a, made) for key, a in hints.items()}
     return new
 

@@ -366,6 +366,146 @@ TABLE: list[tuple[str, Schema, Any, Any, Any, Any]] = [
         {"type": "STRING", "pattern": "a", "description": "(pattern b)"},
     ),
     (
+        "allOf of objects",
+        {
+            "allOf": [
+                {"type": "object", "properties": {"a": STRING, "b": {"minimum": 1}}, "required": ["a"]},
+                {"properties": {"b": INTEGER}, "required": ["b", "a"], "additionalProperties": True},
+                {"additionalProperties": False, "title": "Both"},
+                True,
+            ]
+        },
+        {
+            "type": "object",
+            "title": "Both",
+            "properties": {"a": STRING, "b": {"type": "integer", "minimum": 1}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "title": "Both",
+            "properties": {"a": STRING, "b": {"type": "integer", "description": "(minimum 1)"}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "title": "Both",
+            "properties": {"a": STRING, "b": {"type": "integer", "minimum": 1}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        },
+        {
+            "type": "OBJECT",
+            "title": "Both",
+            "properties": {"a": {"type": "STRING"}, "b": {"type": "INTEGER", "minimum": 1}},
+            "required": ["a", "b"],
+            "description": "(no additional properties)",
+        },
+    ),
+    (
+        "allOf of alternatives",
+        {"allOf": [{"anyOf": [STRING, INTEGER]}, {"anyOf": [{"type": "number"}, NULL]}, {"type": ["integer", "null"]}]},
+        {"anyOf": [INTEGER]},
+        {"anyOf": [INTEGER]},
+        {"anyOf": [INTEGER]},
+        {"anyOf": [{"type": "INTEGER"}]},
+    ),
+    (
+        "anyOf beside oneOf",
+        {"type": "number", "anyOf": [{"minimum": 1}, {"maximum": 9}], "oneOf": [INTEGER, {"type": "number"}]},
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1},
+                {"type": "number", "minimum": 1},
+                {"type": "integer", "maximum": 9},
+                {"type": "number", "maximum": 9},
+            ]
+        },
+        {
+            "anyOf": [
+                {"type": "integer", "description": "(minimum 1)"},
+                {"type": "number", "description": "(minimum 1)"},
+                {"type": "integer", "description": "(maximum 9)"},
+                {"type": "number", "description": "(maximum 9)"},
+            ]
+        },
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1},
+                {"type": "number", "minimum": 1},
+                {"type": "integer", "maximum": 9},
+                {"type": "number", "maximum": 9},
+            ]
+        },
+        {
+            "anyOf": [
+                {"type": "INTEGER", "minimum": 1},
+                {"type": "NUMBER", "minimum": 1},
+                {"type": "INTEGER", "maximum": 9},
+                {"type": "NUMBER", "maximum": 9},
+            ]
+        },
+    ),
+    (
+        "enum of lists",
+        {"type": "array", "items": INTEGER, "enum": [[1], [2, 3]]},
+        {"type": "array", "items": INTEGER, "description": "(one of [[1],[2,3]])"},
+        {"type": "array", "items": INTEGER, "description": "(one of [[1],[2,3]])"},
+        SAME,
+        {"type": "ARRAY", "items": {"type": "INTEGER"}, "description": "(one of [[1],[2,3]])"},
+    ),
+    (
+        "enum of whole numbers written as fractions",
+        {"type": "integer", "enum": [1.0, 2.5]},
+        {"type": "integer", "enum": [1.0]},
+        {"type": "integer", "enum": [1.0]},
+        {"type": "integer", "enum": [1.0]},
+        {"type": "INTEGER", "description": "(one of [1.0])"},
+    ),
+    (
+        "open tuple",
+        {"type": "array", "prefixItems": [STRING], "items": INTEGER},
+        {
+            "type": "array",
+            "items": {"anyOf": [STRING, INTEGER]},
+            "description": '(in this order [{"type":"string"}])',
+        },
+        {
+            "type": "array",
+            "items": {"anyOf": [STRING, INTEGER]},
+            "description": '(in this order [{"type":"string"}])',
+        },
+        SAME,
+        {
+            "type": "ARRAY",
+            "items": {"anyOf": [{"type": "STRING"}, {"type": "INTEGER"}]},
+            "description": '(in this order [{"type":"string"}])',
+        },
+    ),
+    (
+        "unevaluatedProperties",
+        {"type": "object", "properties": {"a": STRING}, "required": ["a"], "unevaluatedProperties": False},
+        {"type": "object", "properties": {"a": STRING}, "required": ["a"], "additionalProperties": False},
+        {"type": "object", "properties": {"a": STRING}, "required": ["a"], "additionalProperties": False},
+        {"type": "object", "properties": {"a": STRING}, "required": ["a"], "additionalProperties": False},
+        {
+            "type": "OBJECT",
+            "properties": {"a": {"type": "STRING"}},
+            "required": ["a"],
+            "description": "(no additional properties)",
+        },
+    ),
+    (
+        "nullable enum of OpenAPI with an example",
+        {"type": "string", "enum": ["a"], "nullable": True, "example": "a"},
+        {"anyOf": [{"type": "string", "enum": ["a"]}, NULL], "description": '(for example ["a"])'},
+        {"anyOf": [{"type": "string", "enum": ["a"]}, NULL], "description": '(for example ["a"])'},
+        {"anyOf": [{"type": "string", "enum": ["a"]}, NULL], "description": '(for example ["a"])'},
+        {"type": "STRING", "format": "enum", "enum": ["a"], "nullable": True, "example": "a"},
+    ),
+    (
         "not",
         {"type": "string", "not": {"const": "a"}},
         {"type": "string", "description": '(not {"const":"a"})'},
@@ -473,8 +613,8 @@ TABLE: list[tuple[str, Schema, Any, Any, Any, Any]] = [
         {"$ref": "#/$defs/Lost", "description": "Gone."},
         None,
         None,
-        {"type": "object", "description": "Gone. (leads nowhere)"},
-        {"type": "OBJECT", "description": "Gone. (leads nowhere)"},
+        {"type": "object", "description": "Gone. (not described)"},
+        {"type": "OBJECT", "description": "Gone. (not described)"},
     ),
 ]
 
@@ -599,6 +739,7 @@ def test_a_reference_to_a_sibling_property_stays_one_where_references_are_kept()
         "#named",
         "#/$defs/chain",
         "https://example.org/whole#/$defs/a~1b",
+        "https://example.org/whole#named",
         "inner",
     ],
 )
@@ -999,6 +1140,33 @@ def test_what_fits_the_original_fits_the_strict_schema_with_nulls_for_what_is_le
     assert drop_nulls(schema, value) == value
 
 
+def test_equal_parts_of_great_depth_are_merged() -> None:
+    def deep() -> Any:
+        found: Any = 1
+        for _ in range(100_000):
+            found = [found]
+        return found
+
+    one, other = {"type": "array", "items": {"default": deep()}}, {"type": "array", "items": {"default": deep()}}
+    lowered = lower(tool({"x": {"allOf": [one, other]}}), "gemini").schema
+    assert lowered["properties"]["x"]["items"] == {"description": "(default …)"}
+
+
+def test_two_definitions_of_one_name_stay_two() -> None:
+    schema = tool(
+        {"x": {"$ref": "#/$defs/a b"}, "y": {"$ref": "#/definitions/a b"}, "z": {"$ref": "#/$defs/a_b"}},
+        **{"$defs": {"a b": STRING, "a_b": INTEGER}, "definitions": {"a b": NULL}},
+    )
+    lowered = lower(schema, "openai").schema
+    assert [p["$ref"] for p in lowered["properties"].values()] == ["#/$defs/a_b", "#/$defs/a_b_2", "#/$defs/a_b_3"]
+    assert lowered["$defs"] == {"a_b": STRING, "a_b_2": NULL, "a_b_3": INTEGER}
+
+
+def test_a_definition_that_allows_nothing_is_null_at_most() -> None:
+    schema = tool({"x": {"$ref": "#/$defs/Never"}}, **{"$defs": {"Never": False}})
+    assert lower(schema, "gemini").schema["$defs"] == {"Never": NULL}
+
+
 # -- the way back -----------------------------------------------------------------------------------------------
 
 
@@ -1083,6 +1251,15 @@ def test_nulls_that_stand_for_left_out_are_dropped(schema: Schema, sent: Schema,
     before = copy.deepcopy(sent)
     assert drop_nulls(schema, sent) == kept
     assert sent == before
+
+
+def test_nulls_are_dropped_through_many_definitions_that_know_each_other() -> None:
+    names = [f"d{i}" for i in range(30)]
+    refs = [{"$ref": f"#/$defs/{n}"} for n in names]
+    definitions = {n: {"anyOf": [tool({n: {"anyOf": refs}}), *refs]} for n in names}
+    schema = tool({"x": {"anyOf": refs}}, **{"$defs": definitions})
+    assert drop_nulls(schema, {"x": {"d3": {"d4": None}}, "y": None}) == {"x": {"d3": {}}, "y": None}
+    assert drop_nulls(schema, {"x": None}) == {}
 
 
 @pytest.mark.case("C010")

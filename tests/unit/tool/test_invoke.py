@@ -52,7 +52,8 @@ def test_a_hand_written_part_dict_that_is_none_fails_and_is_named() -> None:
 
     result = run(shot.call())
     assert result.error == (
-        "the tool returned a part that is none: part 0: an image part has neither data nor url. Give exactly one of them."
+        "the tool returned a part that is none: part 0: an image part has neither data nor url. "
+        "Give exactly one of them."
     )
 
 
@@ -258,7 +259,8 @@ def test_a_tool_can_see_that_nobody_waits_any_more() -> None:
 
 @pytest.mark.case("C109")
 def test_a_sync_tool_that_overruns_is_reported_truthfully_and_its_late_end_is_told() -> None:
-    release, late = threading.Event(), []
+    release = threading.Event()
+    late: list[ToolResult] = []
 
     @tool(effect="read", timeout=0.05)
     def stuck() -> str:
@@ -338,7 +340,7 @@ def test_context_variables_reach_every_kind_of_tool_and_each_run_sees_its_own() 
         return [(await t.call()).value for t in (in_thread, inline, in_step, in_task, generator)]
 
     async def main() -> list[list[Any]]:
-        return await asyncio.gather(one("a"), one("b"))
+        return list(await asyncio.gather(one("a"), one("b")))
 
     assert asyncio.run(main()) == [["a"] * 5, ["b"] * 5]
 
@@ -438,7 +440,9 @@ def test_an_exception_in_a_child_process_is_told_like_any_other() -> None:
 class Multiply(Tool):
     """Multiply two numbers."""
 
-    name = "multiply"  # pyright: ignore[reportAssignmentType]
+    @property
+    def name(self) -> str:
+        return "multiply"
 
     def execute(self, context: Context[Any]) -> ToolResult:
         return ToolResult.ok(context.variables["a"] * context.variables["b"])
@@ -457,7 +461,9 @@ def test_what_escapes_a_class_tool_is_a_failure_in_call_and_raises_from_execute(
 
 def test_a_call_sees_a_snapshot_and_its_changes_are_applied_when_it_settles() -> None:
     class Count(Tool):
-        name = "count"  # pyright: ignore[reportAssignmentType]
+        @property
+        def name(self) -> str:
+            return "count"
 
         async def execute(self, context: Context[Any]) -> ToolResult:
             before = context.variables.get("n")

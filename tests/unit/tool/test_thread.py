@@ -11,7 +11,8 @@ from ferrule.tool.thread import ThreadPool
 
 
 def test_work_beyond_the_bound_waits_for_a_thread() -> None:
-    pool, release, done = ThreadPool(limit=2), threading.Event(), []
+    pool, release = ThreadPool(limit=2), threading.Event()
+    done: list[int] = []
     held = [pool.submit(lambda: release.wait(30)) for _ in range(2)]
     queued = [pool.submit(lambda i=i: done.append(i)) for i in range(5)]
     assert pool.threads == 2
@@ -23,7 +24,8 @@ def test_work_beyond_the_bound_waits_for_a_thread() -> None:
 
 
 def test_cancelled_before_its_start_work_is_never_done() -> None:
-    pool, release, done = ThreadPool(limit=1), threading.Event(), []
+    pool, release = ThreadPool(limit=1), threading.Event()
+    done: list[int] = []
     held = pool.submit(lambda: release.wait(30))
     queued = pool.submit(lambda: done.append(1))
     assert queued.cancel()

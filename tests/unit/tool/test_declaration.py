@@ -1,0 +1,307 @@
+"""Declaring tools: what is wrong is said at once, with the tool, the option and the mend."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tests.clock import run
+
+from ferrule import Context, FunctionTool, Tool, ToolDefinition, ToolDefinitionError, tool
+
+
+def find(q: str) -> str:
+    """Find."""
+    return q
+
+
+def refusal(make: Any, *args: Any, **kwargs: Any) -> str:
+    with pytest.raises(ToolDefinitionError) as caught:
+        make(*args, **kwargs)
+    return str(caught.value)
+
+
+# -- options ----------------------------------------------------------------------------------------------------
+
+WRONG: list[tuple[str, Any, str]] = [
+    ("effect", "write", "effect of tool 'find' is 'write'. Use one of read, idempotent, once."),
+    ("effect", None, "effect of tool 'find' is NoneType. Use one of read, idempotent, once."),
+    ("effect", [], "effect of tool 'find' is list. Use one of read, idempotent, once."),
+    ("timeout", 0, "timeout of tool 'find' is 0. Use seconds, above 0."),
+    ("timeout", -1.5, "timeout of tool 'find' is -1.5. Use seconds, above 0."),
+    ("timeout", "10", "timeout of tool 'find' is '10'. Use seconds, above 0."),
+    ("timeout", None, "timeout of tool 'find' is NoneType. Use seconds, above 0."),
+    ("timeout", True, "timeout of tool 'find' is True. Use seconds, above 0."),
+    ("timeout", float("nan"), "timeout of tool 'find' is nan. Use seconds, above 0."),
+    ("approval", "yes", "approval of tool 'find' is 'yes'. Use True, False or a callable."),
+    ("approval", None, "approval of tool 'find' is NoneType. Use True, False or a callable."),
+    ("preview", True, "preview of tool 'find' is True. Use a callable or None."),
+    ("check", "later", "check of tool 'find' is 'later'. Use a callable or None."),
+    ("on_unknown", "retry", "on_unknown of tool 'find' is 'retry'. Use 'ask', 'fail' or None."),
+    ("retries", -1, "retries of tool 'find' is -1. Use a count from 0, or None."),
+    ("retries", 1.5, "retries of tool 'find' is 1.5. Use a count from 0, or None."),
+    ("retries", True, "retries of tool 'find' is True. Use a count from 0, or None."),
+    ("concurrency", 0, "concurrency of tool 'find' is 0. Use a count from 1, or None."),
+    ("concurrency", "4", "concurrency of tool 'find' is '4'. Use a count from 1, or None."),
+    ("max_output", 0, "max_output of tool 'find' is 0. Use a number of characters, or None."),
+    ("max_output", 10.0, "max_output of tool 'find' is 10.0. Use a number of characters, or None."),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "text"), WRONG)
+def test_a_wrong_option_is_refused_when_the_function_becomes_a_tool(option: str, value: Any, text: str) -> None:
+    assert refusal(tool(**{option: value}), find) == text  # pyright: ignore
+    assert refusal(FunctionTool, find, **{option: value}) == text
+
+
+@pytest.mark.parametrize(("option", "value", "text"), WRONG)
+def test_a_wrong_option_is_refused_when_a_class_tool_is_written(option: str, value: Any, text: str) -> None:
+    body = {option: value, "execute": lambda self, context: None}  # pyright: ignore
+    assert refusal(type, "find", (Tool,), body) == text
+
+
+RIGHT: list[tuple[str, Any]] = [
+    ("effect", "read"),
+    ("effect", "idempotent"),
+    ("timeout", 0.001),
+    ("timeout", 3),
+    ("approval", True),
+    ("approval", lambda arguments: True),  # pyright: ignore
+    ("preview", lambda context, arguments: None),  # pyright: ignore
+    ("check", lambda context, arguments: None),  # pyright: ignore
+    ("on_unknown", "fail"),
+    ("on_unknown", None),
+    ("retries", 0),
+    ("retries", None),
+    ("concurrency", 1),
+    ("max_output", 1),
+    ("max_output", None),
+]
+
+
+@pytest.mark.parametrize(("option", "value"), RIGHT)
+def test_a_right_option_is_kept(option: str, value: Any) -> None:
+    assert getattr(FunctionTool(find, **{option: value}), option) == value
+
+
+@pytest.mark.parametrize(
+    ("effect", "retries", "expected"),
+    [("once", None, 0), ("read", None, 2), ("idempotent", None, 2), ("once", 3, 3), ("read", 0, 0)],
+)
+def test_retries_follow_the_effect_unless_declared(effect: Any, retries: int | None, expected: int) -> None:
+    assert FunctionTool(find, effect=effect, retries=retries).max_retries == expected
+
+
+def test_an_undeclared_tool_is_once() -> None:
+    class Find(Tool):
+        """Find."""
+
+        name = "find"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+
+        async def execute(self, context: Context[Any]) -> None: ...
+
+    assert (tool(find).effect, Find().effect) == ("once", "once")
+
+
+def test_a_definition_cannot_be_changed() -> None:
+    made = tool(find)
+    for name, value in (("effect", "read"), ("name", "x"), ("parameters", None)):
+        with pytest.raises(AttributeError):
+            setattr(made, name, value)
+
+
+# -- functions --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "kind"), [("find", "str"), (3, "int"), ([], "list"), ({}, "dict")])
+def test_what_cannot_be_called_makes_no_tool(value: Any, kind: str) -> None:
+    assert refusal(tool, value) == f"{kind} makes no tool. Give @tool a function."
+
+
+@pytest.mark.parametrize("function", [lambda: 1, functools.partial(find, "x")])
+def test_a_function_without_a_name_needs_one(function: Any) -> None:
+    assert refusal(tool, function) == "a tool needs a name. Pass name= to @tool."
+    assert tool(name="it")(function).name == "it"
+
+
+def test_an_unknown_option_is_refused_by_its_name() -> None:
+    with pytest.raises(TypeError, match="timeuot"):
+        tool(timeuot=3)(find)  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (
+            "def export(rows): ...",
+            "parameter 'rows' of tool 'export' has no annotation. "
+            "Annotate it, for example rows: int, or pass schema= to @tool.",
+        ),
+        (
+            "def export(*rows: int): ...",
+            "parameter 'rows' of tool 'export' collects positional arguments, which come by name. "
+            "Use a list parameter instead.",
+        ),
+        (
+            "def export(rows: int, /): ...",
+            "parameter 'rows' of tool 'export' is positional-only, but arguments come by name. "
+            "Remove the '/' after it.",
+        ),
+    ],
+)
+@pytest.mark.case("C002")
+def test_a_parameter_that_cannot_be_passed_is_refused_with_function_and_parameter(source: str, text: str) -> None:
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)
+    assert refusal(tool, namespace["export"]) == text
+
+
+def test_the_name_in_an_error_is_the_declared_one() -> None:
+    def export(rows): ...  # pyright: ignore
+
+    assert refusal(tool(name="csv.export"), export).startswith(
+        "parameter 'rows' of tool 'csv.export' has no annotation."
+    )
+
+
+def test_a_given_schema_stands_in_for_annotations() -> None:
+    @tool(schema={"type": "object", "properties": {"rows": {"type": "integer"}}})
+    async def export(rows):  # pyright: ignore
+        """Export rows."""
+        return rows  # pyright: ignore
+
+    assert export.description == "Export rows."
+    assert run(export.call({"rows": 3})).value == 3
+    assert run(export.call({"rows": "3"})).error == (
+        "Tool 'export' was not called. The arguments do not fit the schema. "
+        'rows: value is not of type "integer" (got string).'
+    )
+
+
+def test_a_local_function_cannot_run_in_a_process() -> None:
+    def local(n: int) -> int:
+        return n
+
+    assert refusal(tool(process=True), local) == (
+        "tool 'local' runs in a process of its own, so its function must stand at the top level of a module."
+    )
+
+
+def in_context(n: int, ctx: Context[Any]) -> int:
+    return n
+
+
+def test_the_context_cannot_follow_into_a_process() -> None:
+    assert refusal(tool(process=True), in_context) == (
+        "tool 'in_context' runs in a process of its own, where parameter 'ctx' cannot follow. Leave the context out."
+    )
+
+
+def test_a_tool_called_as_a_function_is_that_function() -> None:
+    assert tool(find)("x") == "x"
+    with pytest.raises(TypeError):
+        tool(find)()  # pyright: ignore
+
+
+def test_name_and_description_come_from_the_function_unless_declared() -> None:
+    assert (tool(find).name, tool(find).description, tool(find).__doc__) == ("find", "Find.", "Find.")
+    made = tool(name="search", description="Search.")(find)
+    assert (made.name, made.description, made.definition) == (
+        "search",
+        "Search.",
+        ToolDefinition("search", "Search.", made.parameters.schema),
+    )
+
+
+def test_the_repr_shows_name_and_effect() -> None:
+    assert repr(tool(effect="read")(find)) == "<FunctionTool 'find' effect=read>"
+
+
+# -- class tools ------------------------------------------------------------------------------------------------
+
+
+def class_tool(defined: Any) -> Tool:
+    class Look(Tool):
+        """Look something up."""
+
+        name = "look"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+        definition = defined  # pyright: ignore[reportIncompatibleMethodOverride]
+
+        async def execute(self, context: Context[Any]) -> Any:
+            return context.variables.as_dict()
+
+    return Look()
+
+
+@pytest.mark.parametrize("left_out", ["name", "execute"])
+def test_a_class_tool_needs_a_name_and_a_body(left_out: str) -> None:
+    body: dict[str, Any] = {"name": "look", "execute": lambda self, context: None}  # pyright: ignore
+    del body[left_out]
+    with pytest.raises(TypeError, match=left_out):
+        type("Look", (Tool,), body)()
+
+
+ROWS = {"type": "object", "properties": {"rows": {"type": "integer"}}, "required": ["rows"]}
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        ROWS,
+        ToolDefinition("look", "", ROWS),
+        ToolDefinition("look", "", {"rows": {"type": "integer", "required": True}}),
+    ],
+)
+def test_a_class_tool_is_checked_by_its_definition(definition: Any) -> None:
+    made = class_tool(definition)
+    assert made.parameters.schema == ROWS
+    assert run(made.call({"rows": 3})).value == {"rows": 3}
+    assert run(made.call({})).error == (
+        "Tool 'look' was not called. The arguments do not fit the schema. \"rows\" is a required property (got object)."
+    )
+
+
+@pytest.mark.parametrize("definition", [None, ToolDefinition("look"), {"type": "object"}])
+def test_a_class_tool_without_parameters_takes_any_object(definition: Any) -> None:
+    made = class_tool(definition)
+    assert made.parameters.schema == {"type": "object"}
+    assert run(made.call({"a": 1})).value == {"a": 1}
+    assert made.description == "Look something up."
+
+
+@pytest.mark.parametrize(
+    ("parameters", "schema"),
+    [
+        ({}, {"type": "object"}),
+        (ROWS, ROWS),
+        ({"$ref": "#/x"}, {"$ref": "#/x"}),
+        (
+            {"a": {"type": "string", "required": True}, "b": {"type": "integer", "minimum": 1}},
+            {
+                "type": "object",
+                "properties": {"a": {"type": "string"}, "b": {"type": "integer", "minimum": 1}},
+                "required": ["a"],
+            },
+        ),
+        (
+            {"type": {"type": "string"}, "required": {"type": "boolean", "required": True}},
+            {
+                "type": "object",
+                "properties": {"type": {"type": "string"}, "required": {"type": "boolean"}},
+                "required": ["required"],
+            },
+        ),
+    ],
+)
+def test_parameters_of_a_definition_are_a_schema_or_a_map_of_names(
+    parameters: Mapping[str, Any], schema: Mapping[str, Any]
+) -> None:
+    assert ToolDefinition("t", "", dict(parameters)).schema == schema
+
+
+def test_an_unusable_definition_is_refused_with_the_tool() -> None:
+    made = class_tool({"type": "nope"})
+    with pytest.raises(ToolDefinitionError, match=r"^the schema of tool 'look' is no usable JSON Schema: "):
+        _ = made.parameters
