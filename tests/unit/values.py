@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import importlib
 import json
 import uuid
 from collections import OrderedDict, UserDict, UserList, UserString, defaultdict, deque
@@ -14,11 +15,13 @@ from pathlib import Path, PureWindowsPath
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple, NoReturn, cast
 
+import pytest
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr
 
 from ferrule import strict_json
 
+FEW = 2_000
 SURROGATES = st.text(st.characters(exclude_categories=()), max_size=8)
 OFFSETS = st.integers(-1439, 1439).map(lambda minutes: dt.timezone(dt.timedelta(minutes=minutes)))
 
@@ -283,6 +286,14 @@ OBJECTS: st.SearchStrategy[Any] = st.recursive(
     ),
     max_leaves=10,
 )
+
+
+def shrink(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lower the bound of values for what has no end, so that tests of it are quick."""
+    walk = importlib.import_module("ferrule.strict_json._walk")
+    for dialect in ("_HTTP", "_NUMBERS", "_JOURNAL"):
+        monkeypatch.setattr(walk, dialect, getattr(walk, dialect)._replace(nodes=FEW))
+    monkeypatch.setattr("ferrule.strict_json._shape.MAX_TYPED_NODES", FEW)
 
 
 def _refuse(name: str) -> NoReturn:

@@ -78,7 +78,7 @@ def _restored(data: Any, named: dict[str, type], load: Load | None, bare: bool) 
             if (tag := next(iter(raw), ""))[:1] == "$" and tag[:2] != "$$":
                 new = dict(raw)
                 tags.append((target, key, raw, inside))
-                inside = inside or (tag == "$object" and str(raw[tag]) not in named)
+                inside = inside or (tag == "$object" and not _is_named(raw[tag], named))
             else:
                 new = {k[1:] if k[:1] == "$" else k: v for k, v in raw.items()}
             todo.extend([(new, k, inside) for k, v in new.items() if isinstance(v, (dict, list))])
@@ -120,14 +120,18 @@ def _blob(blob: Any, load: Load | None) -> Any:
 # -- classes of the user's --------------------------------------------------------------------------------------
 
 
+def _is_named(name: object, named: dict[str, type]) -> bool:
+    return isinstance(name, str) and name in named
+
+
 def _instance(fields: dict[str, Any], raw: dict[str, Any], named: dict[str, type], load: Load | None) -> Any:
     name, value = fields["$object"], fields.get("value")
-    if isinstance(name, str) and name in named:
+    if _is_named(name, named):
         try:
             return _adapter(named[name]).validate_python(value, by_alias=True, by_name=True)
         except Exception:  # the class has changed, or its validators refuse: the value is still worth showing
             value = _restored(raw.get("value"), named, load, bare=True)
-    return Opaque(str(name), text_of(value))
+    return Opaque(name if isinstance(name, str) else text_of(name), text_of(value))
 
 
 @lru_cache(maxsize=1024)

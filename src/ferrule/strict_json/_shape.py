@@ -241,7 +241,9 @@ def _array(x: Any) -> Shape:
     if kind in ("M", "m") and hasattr(x, "astype"):
         x = x.astype(f"{kind}8[us]")  # as nanoseconds they would come out as integers
     value = x.tolist() if hasattr(x, "tolist") else x.to_list()
-    return Again(float(value) if type(value) is type(x) else value)  # a long double stays what it is
+    if type(value) is type(x) and hasattr(value, "__float__"):  # a long double stays what it is
+        value = float(value)
+    return Again(value)
 
 
 # What both dialects take apart in the same way, most specific first: (test of the class, shaper).

@@ -60,32 +60,24 @@ def parse(text: str | bytes) -> Any:
 
     Since 0.1.
     """
-    source = _decoded(text)
     try:
+        source = text.decode() if isinstance(text, bytes) else text
         value = _DECODER.decode(source)
-        if "\\u" in source and not is_clean(json.dumps(value, ensure_ascii=False)):
-            raise JSONSyntaxError("a lone surrogate escape")
+        if is_clean(source) and ("\\u" not in source or is_clean(json.dumps(value, ensure_ascii=False))):
+            return value
+        problem = JSONSyntaxError("a lone surrogate")
     except json.JSONDecodeError as error:
         # The reason names no content, but some end in a preposition or a colon.
-        raise JSONSyntaxError(error.msg.rstrip(": ").removesuffix(" at"), error.lineno, error.colno) from None
+        problem = JSONSyntaxError(error.msg.rstrip(": ").removesuffix(" at"), error.lineno, error.colno)
     except RecursionError:
-        raise JSONSyntaxError("nested too deeply") from None
-    except JSONSyntaxError:
-        raise
+        problem = JSONSyntaxError("nested too deeply")
+    except UnicodeDecodeError:
+        problem = JSONSyntaxError("not UTF-8")
+    except JSONSyntaxError as error:
+        problem = error
     except ValueError:
-        raise JSONSyntaxError("a number with too many digits") from None
-    return value
-
-
-def _decoded(text: str | bytes) -> str:
-    if isinstance(text, bytes):
-        try:
-            return text.decode()
-        except UnicodeDecodeError:
-            raise JSONSyntaxError("not UTF-8") from None
-    if not is_clean(text):
-        raise JSONSyntaxError("a lone surrogate")
-    return text
+        problem = JSONSyntaxError("a number with too many digits")
+    raise problem  # not in a handler: what was caught holds the text
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ place, and so does what raises. The two differ only in a dialect.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple, cast
 
@@ -194,13 +195,14 @@ class _Walk:
     def contain(self, target: Any, key: Any, x: object, shape: Again | Array | Object, depth: int) -> None:
         tagged = self.dialect.tagged
         if isinstance(shape, Array):
-            items: list[Any] = []
+            elements = list(itertools.islice(shape.items, max(self.nodes_left, 0) + 1))
+            items: list[Any] = [None] * len(elements)
             target[key] = {shape.tag: items} if tagged and shape.tag else items
-            self.later(x, self.array(items, shape.items, depth + _LEVEL), items if shape.sort else None)
+            self.later(x, self.fill(items, enumerate(elements), depth + _LEVEL), items if shape.sort else None)
         elif isinstance(shape, Object):
             fields: dict[str, Any] = {}
             target[key] = {"$object": shape.name, "value": fields} if tagged and shape.name else fields
-            self.later(x, self.object(fields, shape.fields, depth + _LEVEL))
+            self.later(x, self.fill(fields, self.dialect.keys(shape.fields), depth + _LEVEL))
         else:
             slot = shape.tag or ("value" if shape.name else None)
             if tagged and slot:
@@ -218,33 +220,21 @@ class _Walk:
         elif unsorted:
             _sort(unsorted)
 
-    def array(self, new: list[Any], items: Iterable[object], depth: int) -> Late:
+    def fill(self, new: Any, pairs: Iterable[tuple[Any, object]], depth: int) -> Late:
+        """Put leaves into their places in a list or dict; return what is left to do."""
         leaves, bounded = self.dialect.leaves, self.bounded
         late: Late = []
-        for x in items:
+        for key, x in pairs:
+            if type(key) is str:
+                self.bytes_left -= len(key)
             if self.nodes_left <= 0 or self.bytes_left < 0:
-                new.append(self.dialect.marker("list", "cut, too many values"))
+                self.cut(new, key)
                 break
             self.nodes_left -= 1
-            leaf = leaves.get(type(x))
-            if leaf is None:
-                late.append((new, len(new), x, depth))
-                new.append(None)
-            else:
-                value = leaf(x)
-                new.append(value if type(value) in _SMALL else bounded(value, x))
-        return late
-
-    def object(self, new: dict[str, Any], fields: Fields, depth: int) -> Late:
-        leaves, bounded = self.dialect.leaves, self.bounded
-        late: Late = []
-        for key, x in self.dialect.keys(fields):
-            self.bytes_left -= len(key)
-            if self.nodes_left <= 0 or self.bytes_left < 0:
-                new["…"] = self.dialect.marker("dict", "cut, too many values")
-                break
-            self.nodes_left -= 1
-            leaf = leaves.get(type(x))
+            try:
+                leaf = leaves.get(type(x))
+            except TypeError:  # a class that cannot be hashed
+                leaf = None
             if leaf is None:
                 late.append((new, key, x, depth))
                 new[key] = None
@@ -252,6 +242,12 @@ class _Walk:
                 value = leaf(x)
                 new[key] = value if type(value) in _SMALL else bounded(value, x)
         return late
+
+    def cut(self, new: Any, key: Any) -> None:
+        if isinstance(new, dict):
+            new["…"] = self.dialect.marker("dict", "cut, too many values")
+        else:
+            new[key:] = [self.dialect.marker("list", "cut, too many values")]
 
 
 def _size(value: object) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Any, Protocol, cast, runtime_checkable
 
 from ferrule.errors import ToolDefinitionError
-from ferrule.result import describe_exception
+from ferrule.result import classify, describe_exception
 from ferrule.strict_json import dumps, parse, typed
 from ferrule.tool.arguments import Fault, Parameters, Schema, json_type, read
 
@@ -137,7 +137,7 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
         text: Its arguments, a JSON object.
 
     Returns:
-        `{"value": typed JSON}`, or `{"error": [name of the exception's class, message]}`.
+        `{"value": typed JSON}`, or `{"error": [failure code, name of the exception's class, text]}`.
 
     Since 0.1.
     """
@@ -147,9 +147,7 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
         arguments, _ = read(parameters, text)
         return {"value": typed(_call(cast("Callable[..., Any]", function_of(found)), arguments))}
     except BaseException as error:  # SystemExit too: whatever the function does, the caller learns of it
-        name = type(error).__name__
-        message = describe_exception(error)
-        return {"error": [name, "" if message == name else message.removeprefix(f"{name}: ")]}
+        return {"error": [*classify(error), describe_exception(error)]}
 
 
 def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:

@@ -37,12 +37,13 @@ class Variables:
     Since 0.1.
     """
 
-    __slots__ = ("_changes", "_values")
+    __slots__ = ("_arguments", "_changes", "_values")
 
     def __init__(self, values: Mapping[str, Any] | Variables | None = None) -> None:
         """Copy the values."""
         self._values: dict[str, Any] = dict(values.items()) if values is not None else {}
         self._changes: dict[str, Any] = {}
+        self._arguments: Mapping[str, Any] = {}
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a variable.
@@ -115,12 +116,14 @@ class Variables:
         return self._values.values()
 
     def snapshot(self, arguments: Mapping[str, Any]) -> Variables:
-        """The variables one call sees: these and its arguments, which are no changes.
+        """The variables one call sees: these and its arguments. The values themselves are shared, not copied.
 
         Args:
-            arguments: The call's arguments by name.
+            arguments: The call's arguments by name; they hide variables of the same name for the length of the call.
         """
-        return Variables({**self._values, **arguments})
+        made = Variables({**self._values, **arguments})
+        made._arguments = arguments
+        return made
 
     def apply(self, call: Variables) -> None:
         """Take over what a call changed in its snapshot.
@@ -128,7 +131,9 @@ class Variables:
         Args:
             call: The snapshot, after the call has settled.
         """
-        for key, value in call._changes.items():
+        for key, value in list(call._changes.items()):
+            if key in call._arguments:
+                continue
             if value is _REMOVED:
                 self.remove(key)
             else:
@@ -166,7 +171,9 @@ class Context(Generic[Deps]):
     """What a tool is told about its call, for a parameter annotated `Context`.
 
     Outside a run one is made when the tool wants it; give your own to pass
-    `deps` or variables, or answers to what the tool asks.
+    `deps` or variables, or answers to what the tool asks. One context may serve
+    many calls: each gets a view of its own, with a new call id and effect key
+    unless these are given.
 
     Args:
         run_id: The run's id; "" outside runs.
@@ -174,7 +181,7 @@ class Context(Generic[Deps]):
         effect_key: Idempotency key, stable over retry, resume and crash; default made from the call's id.
         attempt: How often the call has been started, from 1.
         answers: Requests of this call and their answers, in order.
-        state: What an earlier attempt kept when it suspended, a JSON object.
+        state: What an earlier attempt kept when it suspended, a JSON object; the tool changes this very dict.
         deps: Live objects of the application.
         run_context: The run's JSON object: user, tenant, locale.
         variables: The run's variables.
@@ -186,7 +193,7 @@ class Context(Generic[Deps]):
     """
 
     __slots__ = (
-        "_asked", "_call_id", "_cancelled", "_connections", "_effect_key", "_on_progress", "answers", "attempt",
+        "_asked", "_call_id", "_cancelled", "_connections", "_effect_key", "_on_progress", "_state", "answers", "attempt",
         "deadline", "deps", "run_context", "run_id", "state", "variables",
     )  # fmt: skip
 
@@ -210,7 +217,8 @@ class Context(Generic[Deps]):
         self.run_id = run_id
         self.attempt = attempt
         self.answers = tuple(answers)
-        self.state: dict[str, Any] = dict(state or {})
+        self._state = state
+        self.state: dict[str, Any] = state if state is not None else {}
         self.deps: Deps = deps
         self.run_context: Mapping[str, Any] = run_context or {}
         self.variables = variables if isinstance(variables, Variables) else Variables(variables)
@@ -229,12 +237,13 @@ class Context(Generic[Deps]):
             arguments: The call's arguments by name.
             deadline: `time.monotonic()` after which nobody waits.
         """
-        made = type(self)(
+        return type(self)(
             run_id=self.run_id,
-            call_id=self.call_id,
-            effect_key=self.effect_key,
+            call_id=self._call_id,
+            effect_key=self._effect_key,
             attempt=self.attempt,
             answers=self.answers,
+            state=self._state,
             deps=self.deps,
             run_context=self.run_context,
             variables=self.variables.snapshot(arguments),
@@ -242,8 +251,6 @@ class Context(Generic[Deps]):
             connections=self._connections,
             on_progress=self._on_progress,
         )
-        made.state = self.state  # what the tool keeps there must reach the caller
-        return made
 
     @property
     def call_id(self) -> str:
@@ -334,8 +341,7 @@ class Context(Generic[Deps]):
         if n < len(self.answers):
             request, answer = self.answers[n]
             if (request.kind, request.prompt) != (kind, prompt):
-                raise AskMismatch(
-                    f"question {n + 1} was {request.kind!r} before the answer and is {kind!r} with another text now"
-                )
+                was, now = f"{request.kind!r} {request.prompt[:60]!r}", f"{kind!r} {prompt[:60]!r}"
+                raise AskMismatch(f"question {n + 1} was {was} before the answer and is {now} now")
             return answer
         raise Suspend(Request(f"{self.call_id}/{n + 1}", kind, prompt, url, data, expiresAt, preview))

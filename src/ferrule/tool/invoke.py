@@ -13,14 +13,16 @@ import inspect
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from ferrule.result import Failure, ToolResult, as_result, leaves_of, suspended
+from ferrule.result import Failure, ToolResult, as_result, classify, leaves_of, suspended
 from ferrule.strict_json import dumps, plain
 from ferrule.tool.arguments import InvalidArguments, read
-from ferrule.tool.context import AskMismatch, Context, Suspend
+from ferrule.tool.context import Context, Suspend
 from ferrule.tool.output import bounded, checked
+from ferrule.tool.process import call_isolated
 from ferrule.tool.thread import POOL
 
 if TYPE_CHECKING:
@@ -43,10 +45,12 @@ def how_it_runs(function: Callable[..., Any], *, thread: bool, process: bool) ->
     Args:
         function: The body.
         thread: Whether a sync body runs in a worker thread.
-        process: Whether a sync body runs in a child process.
+        process: Whether the body runs in a child process.
 
     Since 0.1.
     """
+    if process:
+        return "process"
     if inspect.iscoroutinefunction(function):
         code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
         own = getattr(getattr(function, "__func__", function), "__code__", None)
@@ -54,7 +58,7 @@ def how_it_runs(function: Callable[..., Any], *, thread: bool, process: bool) ->
         return "task" if waits else "step"
     if inspect.isasyncgenfunction(function):
         return "task"
-    return "process" if process else "thread" if thread else "inline"
+    return "thread" if thread else "inline"
 
 
 def _body(code: Any) -> list[dis.Instruction]:
@@ -85,14 +89,19 @@ async def invoke(
     Since 0.1.
     """
     try:
-        values, _ = read(tool.parameters, arguments, omit_blank=tool.omit_blank)
+        values, text = read(tool.parameters, arguments, omit_blank=tool.omit_blank)
     except InvalidArguments as error:
         return ToolResult.failed(f"Tool {tool.name!r} was not called. {error}", code="invalid_arguments")
-    return await execute(tool, values, context, late=late)
+    return await execute(tool, values, context, text=text, late=late)
 
 
 async def execute(
-    tool: Tool, values: dict[str, Any], context: Context[Any] | None = None, *, late: Late | None = None
+    tool: Tool,
+    values: dict[str, Any],
+    context: Context[Any] | None = None,
+    *,
+    text: str | bytes | None = None,
+    late: Late | None = None,
 ) -> ToolResult:
     """Call a tool with checked arguments: one attempt under its deadline.
 
@@ -100,29 +109,32 @@ async def execute(
         tool: The tool.
         values: Checked arguments by name.
         context: The run's context; default a new one when the tool wants it.
-        late: Takes what the call ends with after its deadline.
+        text: The JSON text the arguments came from, for tools in a process of their own; default made from `values`.
+        late: Takes, in the event loop's thread, what the call ends with after its deadline.
 
     Returns:
         The result, bounded. A `once` call whose end is not proven has the failure code `outcome_unknown`.
 
     Since 0.1.
     """
-    runs = tool.runs
     inner = None if context is None and tool.injected == () else _for_call(tool, values, context)
     try:
-        if runs == "step":
-            result = as_result(await tool.start(values, inner))
+        if tool.runs == "step":
+            value = await tool.start(values, inner)
+            if type(value) not in _SETTLED and _is_live(value):
+                value = await _Attempt(tool, values, inner, text, late).in_task(value)
         else:
-            result = await _Attempt(tool, values, inner, late).run(runs)
+            value = await _Attempt(tool, values, inner, text, late).run()
+        result = as_result(value)
     except BaseException as error:
-        result = _from_error(error)
-    if context is not None and inner is not None:
+        result = _from_error(error, once=tool.effect == "once")
+    if context is not None and inner is not None and not inner.cancelled():
         context.variables.apply(inner.variables)
     if tool.output_check is not None:
         result = checked(result, tool.output_check, tool.name)
     limit = tool.max_output
     if limit is not None and len(result.output) > limit:
-        result = bounded(result, limit, (inner or Context()).call_id)
+        result = bounded(result, limit, inner.call_id if inner is not None else None)
     return result
 
 
@@ -132,118 +144,174 @@ def _for_call(tool: Tool, values: dict[str, Any], context: Context[Any] | None) 
     return base.for_call(values if tool.injected is None else {}, time.monotonic() + tool.timeout)
 
 
-def _from_error(error: BaseException) -> ToolResult:
+def _from_error(error: BaseException, *, once: bool) -> ToolResult:
     """Data from what a tool raised; what ends the process or comes from outside goes on."""
-    if isinstance(error, Suspend):
-        return suspended(error.request)
-    if isinstance(error, AskMismatch):
-        return ToolResult.failed(str(error), code="exception")
-    for leaf in leaves_of(error):
+    leaves = leaves_of(error)
+    for leaf in leaves:
         if isinstance(leaf, asyncio.CancelledError):
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise error
-        elif not isinstance(leaf, Exception):
+        elif not isinstance(leaf, Exception | Suspend):
             raise error
-    return ToolResult.failed(error)
+    asked = next((leaf for leaf in leaves if isinstance(leaf, Suspend)), None)
+    if asked is not None:
+        return suspended(asked.request)
+    result = ToolResult.failed(error)
+    if once and any(_proves_nothing(leaf) for leaf in leaves):
+        return ToolResult.failed(f"{result.output}; its effect may have happened.", code="outcome_unknown")
+    return result
+
+
+def _proves_nothing(error: BaseException) -> bool:
+    """Whether a lost connection or a time-out leaves open what happened on the other side."""
+    refused = isinstance(error, ConnectionRefusedError) or "Connect" in type(error).__name__.replace("Connection", "")
+    return not refused and classify(error)[0] in ("timeout", "unavailable")
+
+
+_ENDING: set[asyncio.Future[Any]] = set()  # abandoned work that the event loop itself would forget
 
 
 class _Attempt:
     """One attempt that may outlast a step: its clock and its ending."""
 
-    __slots__ = ("context", "late", "tool", "values")
+    __slots__ = ("context", "late", "limit", "loop", "start", "text", "tool", "until", "values")
 
-    def __init__(self, tool: Tool, values: dict[str, Any], context: Context[Any] | None, late: Late | None) -> None:
+    def __init__(
+        self,
+        tool: Tool,
+        values: dict[str, Any],
+        context: Context[Any] | None,
+        text: str | bytes | None = None,
+        late: Late | None = None,
+        start: Callable[[], Any] | None = None,
+    ) -> None:
         self.tool = tool
         self.values = values
         self.context = context
+        self.text = text
         self.late = late
+        self.start = start or partial(tool.start, values, context)
+        self.loop = asyncio.get_running_loop()
+        self.limit = tool.timeout
+        if context is not None and context.deadline is not None:
+            self.limit = min(self.limit, max(context.deadline - time.monotonic(), 0.0))
+        self.until = self.loop.time() + self.limit
 
-    async def run(self, runs: Runs) -> ToolResult:
+    async def run(self, runs: Runs | None = None) -> Any:
+        """The value that the body ends with, or the result that says why there is none."""
+        runs = runs or self.tool.runs
         if runs == "thread":
             return await self.in_thread()
         if runs == "process":
             return await self.in_process()
-        value = self.tool.start(self.values, self.context)
-        return await self.in_task(value) if runs == "task" or _is_live(value) else as_result(value)
+        value = self.start()
+        return await self.in_task(value) if runs == "task" or _is_live(value) else value
 
-    async def in_task(self, value: Any) -> ToolResult:
+    async def in_task(self, value: Any) -> Any:
         """Await a coroutine or async generator in a task of its own, so that the deadline holds for the caller."""
-        loop = asyncio.get_running_loop()
-        work = _consume(value, self.report)
-        task = _TASK(work, loop=loop)
-        if await _ended(task, self.seconds()):
-            return as_result(task.result())
-        self.abandon()
+        task = _TASK(_consume(value, self.report), loop=self.loop)
+        if await self.ended(task):
+            return task.result()
         task.cancel()
         for _ in range(3):  # a well-behaved tool ends within a step or two of being cancelled
             await asyncio.sleep(0)
-        if task.done():
-            self.settle_late(task)
+        if not task.done():
+            self.watch(task)
+            return self.timed_out("It was told to stop and may still be running")
+        if task.cancelled():
             return self.timed_out("It was stopped")
-        task.add_done_callback(self.settle_late)
-        return self.timed_out("It was told to stop and may still be running")
+        return task.result()  # it ended at the last moment, and that is what happened
 
-    async def in_thread(self) -> ToolResult:
+    async def in_thread(self) -> Any:
         future = POOL.submit(self.in_this_thread)
         wrapped = asyncio.wrap_future(future)
-        if await _ended(wrapped, self.seconds()):
+        try:
+            ended = await self.ended(wrapped)
+        except asyncio.CancelledError:
+            self.watch_thread(future)
+            raise
+        if ended:
             value = wrapped.result()
-            return await self.in_task(value) if _is_live(value) else as_result(value)
-        self.abandon()
+            return await self.in_task(value) if _is_live(value) else value
         if future.cancel():
             return self.not_started()
-        future.add_done_callback(self.settle_late)
+        self.watch_thread(future)
         return self.timed_out("It may still be running")
 
     def in_this_thread(self) -> Any:
         """Call the sync body; a generator is run to its end here."""
-        value = self.tool.start(self.values, self.context)
+        value = self.start()
         return _exhaust(value, self.report) if inspect.isgenerator(value) else value
 
-    async def in_process(self) -> ToolResult:
+    async def in_process(self) -> Any:
         """Run the body in a child process, which the deadline really ends."""
-        from ferrule.tool.process import call_isolated
-
-        text = dumps(plain(self.values, big_ints="number"))
-        outcome = await call_isolated(cast("FunctionTool[..., Any]", self.tool), text, timeout=self.seconds())
+        text = self.text if self.text is not None else dumps(plain(self.values, big_ints="number"))
+        task = asyncio.ensure_future(call_isolated(cast("FunctionTool[..., Any]", self.tool), text, timeout=self.limit))
+        if not await self.ended(task):
+            _ENDING.add(task)
+            task.add_done_callback(_ENDING.discard)
+            return self.timed_out("Its process is being ended")
+        outcome = task.result()
         if outcome.timed_out:
             return self.timed_out("Its process was ended")
-        if outcome.error is not None:
-            kind, message = outcome.error
-            return ToolResult(f"{kind}: {message}" if message else kind, True, failure=Failure("exception", kind))
-        return as_result(outcome.value)
+        if outcome.error is None:
+            return outcome.value
+        code, kind, text = outcome.error
+        if code == "outcome_unknown" and self.tool.effect != "once":
+            code = "unavailable"
+        return ToolResult(text, True, failure=Failure(code, kind))
 
-    def seconds(self) -> float:
-        """Seconds left for this attempt."""
-        if self.context is None or self.context.deadline is None:
-            return self.tool.timeout
-        return min(self.tool.timeout, max(self.context.deadline - time.monotonic(), 0.0))
-
-    def report(self, value: Any) -> None:
-        if self.context is not None:
-            self.context.progress(value)
+    async def ended(self, future: asyncio.Future[Any]) -> bool:
+        """Wait for the body until the deadline; whoever looks at the context then learns that nobody waits."""
+        try:
+            ended = await _ended(future, max(self.until - self.loop.time(), 0.0))
+        except asyncio.CancelledError:
+            self.abandon()
+            raise
+        if not ended:
+            self.abandon()
+        return ended
 
     def abandon(self) -> None:
         if self.context is not None:
             self.context.cancel()
 
+    def report(self, value: Any) -> None:
+        if self.context is not None:
+            self.context.progress(value)
+
     def timed_out(self, state: str) -> ToolResult:
-        text = f"Tool {self.tool.name!r} timed out after {self.tool.timeout:g} s. {state}"
+        text = f"Tool {self.tool.name!r} timed out after {self.limit:.3g} s. {state}"
         if self.tool.effect == "once":
             return ToolResult.failed(f"{text}; its effect may have happened.", code="outcome_unknown")
         return ToolResult.failed(f"{text}.", code="timeout")
 
     def not_started(self) -> ToolResult:
-        text = f"Tool {self.tool.name!r} was not started within {self.tool.timeout:g} s: all worker threads are busy."
+        text = f"Tool {self.tool.name!r} was not started within {self.limit:.3g} s: all worker threads are busy."
         return ToolResult.failed(text, code="timeout")
 
+    def watch(self, task: asyncio.Future[Any]) -> None:
+        """Tell whoever listens what an abandoned task ends with."""
+        _ENDING.add(task)
+        task.add_done_callback(_ENDING.discard)
+        task.add_done_callback(self.settle_late)
+
+    def watch_thread(self, future: Any) -> None:
+        def told(ended: Any) -> None:
+            with suppress(RuntimeError):  # the event loop is closed: nobody listens any more
+                self.loop.call_soon_threadsafe(self.settle_late, ended)
+
+        future.add_done_callback(told)
+
     def settle_late(self, ended: Any) -> None:
-        """Tell whoever listens what an abandoned call ended with."""
         error = ended.exception() if not ended.cancelled() else asyncio.CancelledError()
         if self.late is None or isinstance(error, asyncio.CancelledError):
             return
         self.late(ToolResult.failed(error) if error is not None else as_result(ended.result()))
+
+
+_SETTLED = frozenset({str, int, float, bool, type(None), dict, list, ToolResult})
 
 
 def _is_live(value: Any) -> bool:
@@ -341,24 +409,21 @@ async def invoke_check(tool: Tool, arguments: Any, context: Context[Any] | None)
 async def _aside(
     tool: Tool, function: Any, arguments: Any, context: Context[Any] | None, code: str | None
 ) -> ToolResult | None:
-    """Call a tool's preview or check, under its deadline and off the event loop like its body."""
+    """Call a tool's preview or check like its body; `code` is the code of whatever keeps it from answering."""
     if function is None:
         return None
     try:
         values, _ = read(tool.parameters, arguments, omit_blank=tool.omit_blank)
     except InvalidArguments as error:
-        return ToolResult.failed(f"Tool {tool.name!r} was not called. {error}", code="invalid_arguments")
-    inner = context or Context()
-    if inspect.iscoroutinefunction(function):
-        future: asyncio.Future[Any] = asyncio.ensure_future(function(inner, values))
-    else:
-        future = asyncio.wrap_future(POOL.submit(partial(function, inner, values)))
+        text = f"Tool {tool.name!r} was not called. {error}"
+        return ToolResult.failed(text, code=code or "invalid_arguments")
+    inner = _for_call(tool, values, context)
+    attempt = _Attempt(tool, values, inner, start=partial(function, inner, values))
     try:
-        if not await _ended(future, tool.timeout):
-            future.cancel()
-            raise TimeoutError(f"tool {tool.name!r} took over {tool.timeout:g} s to look")
-        value = future.result()
+        value = await attempt.run(how_it_runs(function, thread=True, process=False))
     except BaseException as error:
-        failure = _from_error(error)
-        return ToolResult.failed(failure.output, code=code) if code else failure
+        value = _from_error(error, once=False)
+        return ToolResult.failed(value.output, code=code) if code and value.error else value
+    if inner.cancelled():
+        return ToolResult.failed(f"Tool {tool.name!r} did not answer in time.", code=code or "timeout")
     return None if value is None else as_result(value)

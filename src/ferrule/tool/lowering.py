@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import orjson
 
-from ferrule.tool.arguments import Schema, json_type
+from ferrule.tool.arguments import Schema
 
 RECURSION_DEPTH = 3
 """How often a definition is written out inside itself where references are inlined; then an open object follows."""
@@ -102,16 +102,26 @@ def in_words(keyword: str, value: Any) -> str | None:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two JSON values are equal, and true is not 1.
+    """Whether two JSON values are equal; 1 is 1.0 but not true. False for those too deep to tell.
 
     Args:
         a: One value.
         b: The other.
     """
     try:
-        return json_type(a) == json_type(b) and a == b
+        return _equal(a, b)
     except RecursionError:
         return False
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        left, right = cast("Schema", a), cast("Schema", b)
+        return left.keys() == right.keys() and all(_equal(v, right[k]) for k, v in left.items())
+    if isinstance(a, list) and isinstance(b, list):
+        items, others = cast("list[Any]", a), cast("list[Any]", b)
+        return len(items) == len(others) and all(map(_equal, items, others))
+    return isinstance(a, bool) == isinstance(b, bool) and a == b
 
 
 def unite(a: list[Any], b: list[Any]) -> list[Any]:

@@ -144,13 +144,13 @@ def checked(result: ToolResult, check: OutputCheck | None, name: str) -> ToolRes
     return replace(result, output=text, is_error=True, failure=Failure("exception", "OutputMismatch"))
 
 
-def bounded(result: ToolResult, limit: int | None, call_id: str) -> ToolResult:
+def bounded(result: ToolResult, limit: int | None, call_id: str | None) -> ToolResult:
     """A result whose model-visible text is within a limit; the whole is kept in `metadata["full_output"]`.
 
     Args:
         result: Any result.
         limit: Most characters; None for no limit.
-        call_id: The call's id, for the notice.
+        call_id: The call's id, for the notice; None when nobody knows it.
 
     Since 0.1.
     """
@@ -164,5 +164,6 @@ def bounded(result: ToolResult, limit: int | None, call_id: str) -> ToolResult:
     return replace(result, output=cut[:limit], metadata={**(result.metadata or {}), "full_output": text})
 
 
-def _notice(left_out: int, whole: int, call_id: str) -> str:
-    return f"\n[{left_out:,} of {whole:,} characters left out; the whole output is kept with {call_id}]\n"
+def _notice(left_out: int, whole: int, call_id: str | None) -> str:
+    where = f" with {call_id}" if call_id else ""
+    return f"\n[{left_out:,} of {whole:,} characters left out; the whole output is kept{where}]\n"

@@ -75,14 +75,14 @@ class Outcome:
 
     Args:
         value: What it returned.
-        error: Class name and message of what it raised.
+        error: Failure code, class name and text of what it raised; `outcome_unknown` when it died without an answer.
         timed_out: Whether its process was ended at the deadline, before it answered.
 
     Since 0.1.
     """
 
     value: Any
-    error: tuple[str, str] | None
+    error: tuple[str, str, str] | None
     timed_out: bool
 
 
@@ -546,18 +546,17 @@ async def call_isolated(function: Callable[..., Any], text: str | bytes, *, time
 
 def _outcome(function: object, done: Completed) -> Outcome:
     if done.stdout_cut:
-        return Outcome(
-            None, ("ValueError", f"the answer has more than {MAX_ANSWER} bytes. Return a part of it."), False
-        )
+        text = f"the answer has more than {MAX_ANSWER} bytes. Return a part of it."
+        return Outcome(None, ("too_large", "ValueError", text), False)
     try:
         found = parse(done.stdout)
     except JSONSyntaxError:  # it never came, or not to its end
-        return (
-            Outcome(None, None, True) if done.timed_out else Outcome(None, ("ChildProcessError", _death(done)), False)
-        )
+        if done.timed_out:
+            return Outcome(None, None, True)
+        return Outcome(None, ("outcome_unknown", "ChildProcessError", _death(done)), False)
     if "error" in found:
-        name, message = found["error"]
-        return Outcome(None, (name, message), False)
+        code, name, text = found["error"]
+        return Outcome(None, (code, name, text), False)
     # Only classes of the user's need to be named; an annotation would bend values that come back by themselves.
     annotation = _returns(function) if b'"$object"' in done.stdout else None
     return Outcome(restore(found["value"], annotation=annotation), None, False)

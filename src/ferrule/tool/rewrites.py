@@ -354,20 +354,26 @@ def loose_cycles(place: Place, definitions: Schema) -> None:
     """A definition may contain itself only in properties that are not required."""
     direct = {name: set(_required_refs(body)) for name, body in definitions.items()}
     for name, body in definitions.items():
-        reach: set[str] = set()
-        pending = [name]
-        while pending:
-            for other in direct[pending.pop()] - reach:
-                reach.add(other)
-                pending.append(other)
-        if name in reach:
-            _loosen(place, name, body, reach)
+        back = {other for other in definitions if name in _reached(direct, other)}
+        if name in back:
+            _loosen(place, name, body, back)
             direct[name] = set(_required_refs(body))
 
 
-def _loosen(place: Place, name: str, body: Schema, reach: set[str]) -> None:
+def _reached(direct: dict[str, set[str]], name: str) -> set[str]:
+    """The definitions that something valid under one has to contain."""
+    found: set[str] = set()
+    pending = [name]
+    while pending:
+        for other in direct[pending.pop()] - found:
+            found.add(other)
+            pending.append(other)
+    return found
+
+
+def _loosen(place: Place, name: str, body: Schema, back: set[str]) -> None:
     for schema in list(_schemas(body)):
-        bound = [n for n in schema.get("required", ()) if reach & set(_required_refs(schema["properties"].get(n, {})))]
+        bound = [n for n in schema.get("required", ()) if back & set(_required_refs(schema["properties"][n]))]
         if bound:
             place.run.notes[f"#/$defs/{name}/required: dropped for {', '.join(bound)}, which contain it"] = None
             schema["required"] = [n for n in schema["required"] if n not in bound]

@@ -281,8 +281,6 @@ def _compile(fields: dict[str, Any], extra: dict[str, Any], name: str, function:
         adapter, schema = _describe(fields, extra, name, function)
     except Exception as error:  # whatever the annotations' own hooks raise: one that cannot be described is refused
         raise ToolDefinitionError(_why({**fields, **extra}, name, function, error)) from error
-    if not isinstance(adapter.validator, SchemaValidator):
-        adapter.rebuild(force=True)
     return schema, cast("SchemaValidator", adapter.validator)
 
 
@@ -304,6 +302,8 @@ def _describe(
         schema = _without_titles(adapter.json_schema(schema_generator=_Lean))
     if "properties" not in schema:
         raise TypeError("its type stands for all parameters")  # typing.Self
+    if len(schema["properties"]) < len(fields):
+        raise TypeError("two of them share an alias")
     return adapter, schema
 
 
@@ -365,7 +365,7 @@ def _exchange(annotation: Any, made: dict[Any, Any]) -> Any:
         return annotation
     if origin is types.UnionType:
         return functools.reduce(lambda a, b: a | b, new)
-    return origin[new if len(new) > 1 else new[0]]
+    return origin[new[0] if len(new) == 1 else new]
 
 
 def _typed_dict(table: Any, made: dict[Any, Any]) -> Any:

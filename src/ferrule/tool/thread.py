@@ -8,6 +8,7 @@ held, up to a bound; beyond it calls wait, and their deadline counts.
 from __future__ import annotations
 
 import contextvars
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -48,15 +49,18 @@ class ThreadPool:
 
         Returns:
             A future; cancelling it before the start keeps the function from being called.
+
+        Raises:
+            RuntimeError: The system gives no further thread; the function is not called then.
         """
         future: Future[Any] = Future()
         with self._lock:
-            self._work.append((future, contextvars.copy_context(), function))
-            if self._idle >= len(self._work):
+            if self._idle > len(self._work):
                 self._lock.notify()
             elif self._threads < self._limit:
-                self._threads += 1
                 threading.Thread(target=self._serve, name="ferrule-tool", daemon=True).start()
+                self._threads += 1
+            self._work.append((future, contextvars.copy_context(), function))
         return future
 
     def _serve(self) -> None:
@@ -83,3 +87,5 @@ class ThreadPool:
 
 
 POOL = ThreadPool()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: POOL.__init__())  # its threads stayed with the parent

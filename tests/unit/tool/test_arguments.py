@@ -173,7 +173,7 @@ BROKEN = [
 # What is no JSON at all has a place; what JSON would allow and we do not has a name.
 REASON = (
     r".+ at line \d+ column \d+"
-    r"|the word -?(NaN|Infinity), which is not JSON.*|an object with a duplicate key.*|a lone surrogate escape.*"
+    r"|the word -?(NaN|Infinity), which is not JSON.*|an object with a duplicate key.*|a lone surrogate.*"
 )
 
 

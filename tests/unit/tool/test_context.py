@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from tests.clock import run
 
-from ferrule import Answer, Context, Request, RequestError, UsageError, Variables, tool
+from ferrule import Answer, Context, Request, RequestError, Tool, ToolResult, UsageError, Variables, tool
 from ferrule.tool.context import Suspend
 
 
@@ -59,7 +60,7 @@ def test_another_question_in_the_place_of_an_answered_one_fails_the_call() -> No
 
     given = [(Request("r1", "input", "Name?"), Answer("r1", True))]
     result = run(ask.call({}, Context(answers=given)))
-    assert result.error == "question 1 was 'input' before the answer and is 'input' with another text now"
+    assert result.error == "AskMismatch: question 1 was 'input' 'Name?' before the answer and is 'input' 'Colour?' now"
 
 
 def test_a_question_carries_a_fresh_id_of_its_call() -> None:
@@ -93,9 +94,39 @@ def test_state_that_a_tool_keeps_reaches_the_caller() -> None:
         ctx.state["hold"] = "H1"
         ctx.ask("approval", "Book it?")
 
-    outer = Context[Any]()
-    assert run(book.call({}, outer)).status == "suspended"
-    assert outer.state == {"hold": "H1"}
+    state: dict[str, Any] = {}
+    assert run(book.call({}, Context(state=state))).status == "suspended"
+    assert state == {"hold": "H1"}
+
+
+def test_one_context_serves_many_calls_and_each_has_a_key_of_its_own() -> None:
+    @tool
+    async def pay(ctx: Context[Any]) -> list[Any]:
+        ctx.state["paid"] = True
+        return [ctx.effect_key, ctx.call_id, ctx.deps]
+
+    shared = Context(deps=7)
+    first, second = (run(pay.call({}, shared)).value for _ in range(2))
+    assert first[2] == second[2] == 7
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+    assert shared.state == {}
+    assert run(pay.call({}, Context(call_id="c1"))).value[:2] == ["c1", "c1"]
+
+
+def test_a_variable_hidden_by_an_argument_is_there_again_after_the_call() -> None:
+    class Forget(Tool):
+        @property
+        def name(self) -> str:
+            return "forget"
+
+        def execute(self, context: Context[Any]) -> ToolResult:
+            context.variables.remove("a")
+            return ToolResult.ok()
+
+    variables = Variables({"a": 1})
+    asyncio.run(Forget().call({"a": 2}, Context(variables=variables)))
+    assert variables.as_dict() == {"a": 1}
 
 
 def test_a_connection_that_nobody_configured_is_named() -> None:

@@ -52,7 +52,7 @@ def test_a_hand_written_part_dict_that_is_none_fails_and_is_named() -> None:
 
     result = run(shot.call())
     assert result.error == (
-        "the tool returned a part that is none: part 0: an image part has neither data nor url. "
+        "The tool returned a part that is none: part 0: an image part has neither data nor url. "
         "Give exactly one of them."
     )
 
@@ -184,6 +184,50 @@ def test_cancellation_from_outside_reaches_the_tool_and_the_caller() -> None:
     assert ended == ["tool"]
 
 
+def test_a_question_inside_a_task_group_suspends_the_call() -> None:
+    @tool
+    async def ask_both(ctx: Context[Any]) -> None:
+        async def one(prompt: str) -> None:
+            ctx.ask("input", prompt)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(one("Name?"))
+
+    result = run(ask_both.call())
+    assert (result.status, result.output) == ("suspended", "Name?")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (TimeoutError("read"), "outcome_unknown"),
+        (ConnectionResetError("gone"), "outcome_unknown"),
+        (ConnectionRefusedError("no"), "unavailable"),
+        (ValueError("v"), "exception"),
+    ],
+)
+def test_a_lost_connection_proves_nothing_for_a_tool_with_an_effect(error: Exception, code: str) -> None:
+    @tool
+    async def pay() -> None:
+        raise error
+
+    result = run(pay.call())
+    assert result.failure is not None
+    assert (result.failure.code, "may have happened" in result.output) == (code, code == "outcome_unknown")
+
+
+def test_an_async_function_that_gives_a_generator_is_run_to_its_last_value() -> None:
+    async def stream() -> AsyncIterator[int]:
+        yield 1
+        yield 2
+
+    @tool
+    async def start() -> Any:
+        return stream()
+
+    assert run(start.call()).value == 2
+
+
 # -- the deadline -----------------------------------------------------------------------------------------------
 
 
@@ -234,13 +278,66 @@ def test_the_deadline_holds_for_the_caller_of_a_tool_that_refuses_to_stop() -> N
     assert [r.value for r in late] == ["finished anyway"]
 
 
+def test_what_a_tool_gives_at_the_last_moment_is_its_result() -> None:
+    @tool(timeout=1)
+    async def save() -> str:
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            return "saved"
+        return "slow"
+
+    assert run(save.call()).value == "saved"
+
+
+def test_a_tool_abandoned_by_its_caller_learns_of_it() -> None:
+    started, seen = threading.Event(), threading.Event()
+
+    @tool
+    def work(ctx: Context[Any]) -> None:
+        started.set()
+        for _ in range(3000):
+            if ctx.cancelled():
+                seen.set()
+                return
+            time.sleep(0.01)
+
+    async def main() -> None:
+        task = asyncio.create_task(work.call())
+        await asyncio.to_thread(started.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert seen.wait(30)
+
+
+def test_an_abandoned_call_changes_no_variables() -> None:
+    class Slow(Tool):
+        timeout = 1
+
+        @property
+        def name(self) -> str:
+            return "slow"
+
+        async def execute(self, context: Context[Any]) -> None:
+            context.variables["half"] = True
+            await asyncio.sleep(5)
+
+    variables = Variables()
+    run(Slow().call({}, Context(variables=variables)))
+    assert variables.as_dict() == {}
+
+
 def test_a_context_with_less_time_shortens_the_deadline() -> None:
     @tool(effect="read", timeout=50)
     async def nap(ctx: Context[Any]) -> None:
         await asyncio.sleep(100)
 
-    _, seconds = run(timed(nap.call({}, Context(deadline=time.monotonic() + 3))))
+    result, seconds = run(timed(nap.call({}, Context(deadline=time.monotonic() + 3))))
     assert 2.5 < seconds <= 3
+    assert "timed out after 50 s" not in result.output
 
 
 def test_a_tool_can_see_that_nobody_waits_any_more() -> None:
@@ -524,7 +621,7 @@ def test_a_malformed_request_is_a_failure_that_names_it() -> None:
         return ToolResult("wait", True, {"pending": {"id": "r1", "kind": "input"}})
 
     result = run(park.call())
-    assert result.error == "the tool suspended with a malformed request: the request has no field 'prompt'."
+    assert result.error == "The tool suspended with a malformed request: the request has no field 'prompt'."
 
 
 # -- preview and check ------------------------------------------------------------------------------------------
@@ -541,6 +638,10 @@ def test_a_check_that_fails_itself_is_no_answer() -> None:
     assert result is not None
     assert result.failure is not None
     assert (result.error, result.failure.code) == ("ConnectionRefusedError: bank", "outcome_unknown")
+    unread = asyncio.run(pay.call_check({"amount": "five"}))
+    assert unread is not None
+    assert unread.failure is not None
+    assert unread.failure.code == "outcome_unknown"
 
 
 def test_a_check_that_finds_nothing_says_none_and_one_that_finds_it_gives_the_result() -> None:

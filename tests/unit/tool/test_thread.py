@@ -51,3 +51,17 @@ def test_whatever_a_function_raises_reaches_who_waits_and_the_thread_lives_on(er
     with pytest.raises(type(error)):
         pool.submit(broken).result(30)
     assert pool.submit(lambda: 7).result(30) == 7
+
+
+def test_work_that_gets_no_thread_is_refused_and_never_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    pool, done = ThreadPool(), threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            pool.submit(done.set)
+    pool.submit(lambda: None).result(30)
+    assert not done.is_set()
+    assert pool.threads == 1
