@@ -317,3 +317,7 @@ def test_a_limit_below_the_notice_still_holds() -> None:
 def test_what_the_metadata_held_is_kept_beside_the_whole_output() -> None:
     result = bounded(ToolResult.failed("x" * 300, code="timeout", metadata={"a": 1}), 200, "call_1")
     assert (result.metadata, result.failure) == ({"a": 1, "full_output": "x" * 300}, Failure("timeout"))
+
+
+def test_a_call_without_an_id_is_not_named_in_the_notice() -> None:
+    assert "the whole output is kept]" in bounded(ToolResult("x" * 300, False), 200, None).output

@@ -602,10 +602,10 @@ def interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
     return put
 
 
-def test_an_exception_comes_back_as_its_name_and_message(interpreter: Callable[[str], None], there: Any) -> None:
-    interpreter("""echo '{"error": ["ValueError", "no such row"]}'""")
+def test_an_exception_comes_back_as_its_code_name_and_text(interpreter: Callable[[str], None], there: Any) -> None:
+    interpreter("""echo '{"error": ["exception", "ValueError", "ValueError: no such row"]}'""")
 
-    assert Outcome(None, ("ValueError", "no such row"), False) == isolated(there.add)
+    assert Outcome(None, ("exception", "ValueError", "ValueError: no such row"), False) == isolated(there.add)
 
 
 @pytest.mark.parametrize(
@@ -622,7 +622,8 @@ def test_a_process_that_dies_before_it_answers_is_an_error_that_says_how(
 ) -> None:
     interpreter(script)
 
-    assert Outcome(None, ("ChildProcessError", f"the process ended with {said}"), False) == isolated(there.add)
+    error = ("outcome_unknown", "ChildProcessError", f"the process ended with {said}")
+    assert Outcome(None, error, False) == isolated(there.add)
 
 
 def test_an_answer_in_time_counts_though_a_thread_keeps_the_process(
@@ -639,7 +640,7 @@ def test_an_answer_beyond_the_bound_is_an_error_that_says_so(
     monkeypatch.setattr(process, "MAX_ANSWER", 10)
     interpreter("""echo '{"value": "much too long"}'""")
 
-    error = ("ValueError", "the answer has more than 10 bytes. Return a part of it.")
+    error = ("too_large", "ValueError", "the answer has more than 10 bytes. Return a part of it.")
     assert Outcome(None, error, False) == isolated(there.add)
 
 
@@ -673,20 +674,28 @@ def test_async_functions_generators_and_static_methods_are_run_to_their_end(
 @pytest.mark.parametrize(
     ("name", "text", "error"),
     [
-        ("leave", "{}", ["SystemExit", "4"]),
-        ("mute", "{}", ["KeyError", ""]),
-        ("add", "[1]", ["InvalidArguments", "The arguments do not fit the schema. should be an object (got array)."]),
+        ("leave", "{}", ["exception", "SystemExit", "SystemExit: 4"]),
+        ("mute", "{}", ["exception", "KeyError", "KeyError"]),
+        (
+            "add",
+            "[1]",
+            [
+                "exception",
+                "InvalidArguments",
+                "InvalidArguments: The arguments do not fit the schema. should be an object (got array).",
+            ],
+        ),
         ("weekday", '{"day": "soon"}', None),
     ],
 )
 def test_whatever_goes_wrong_in_the_child_is_an_answer(there: Any, name: str, text: str, error: Any) -> None:
     found = answer(f"isolated_there:{name}", text)["error"]
 
-    assert found == error if error else found[0] == "InvalidArguments"
+    assert found == error if error else found[1] == "InvalidArguments"
 
 
 def test_a_module_that_the_child_cannot_import_is_an_answer() -> None:
-    assert answer("ferrule_has_no_such_module:f", "{}")["error"][0] == "ModuleNotFoundError"
+    assert answer("ferrule_has_no_such_module:f", "{}")["error"][1] == "ModuleNotFoundError"
 
 
 @pytest.mark.parametrize(
