@@ -49,21 +49,21 @@ def _hashable(dice: random.Random, depth: int = 0) -> Any:
 
 
 def _sequence(dice: random.Random, depth: int = 0) -> Any:
-    if depth > 4 or dice.random() < 0.3:
+    if depth > 2 or dice.random() < 0.3:
         return _hashable(dice)
     return dice.choice((list, tuple))(_sequence(dice, depth + 1) for _ in range(dice.randrange(5)))
 
 
 def _mapping(dice: random.Random, depth: int = 0) -> Any:
-    if depth > 4 or dice.random() < 0.3:
+    if depth > 2 or dice.random() < 0.3:
         return _sequence(dice)
     return {_hashable(dice): _mapping(dice, depth + 1) for _ in range(dice.randrange(5))}
 
 
 def _graph(dice: random.Random) -> Any:
-    nodes: list[Any] = [dice.choice((list[Any], dict[Any, Any]))() for _ in range(8)]
+    nodes: list[Any] = [dice.choice((list[Any], dict[Any, Any]))() for _ in range(5)]
     for node in nodes:
-        for _ in range(3):
+        for _ in range(2):
             other = dice.choice(nodes)
             if isinstance(node, list):
                 node.append(other)  # pyright: ignore[reportUnknownMemberType]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import reprlib
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, cast
 
 from ferrule.content import Part, describe_part, file, is_part_dict, normalize_parts
@@ -161,6 +161,8 @@ class ToolResult:
         """
         if output is None:
             output = value if type(value) is str else "" if value is None else model_text(value)
+            if parts is None and metadata is None:
+                return _done(output if output.isascii() else clean(output), value)
         if parts is None:
             return ToolResult(output, False, metadata, None, value)
         given = list(parts)
@@ -222,6 +224,26 @@ class ToolResult:
         if self.metadata:
             shown.append(f"metadata keys={_short(list(self.metadata))}")
         return f"ToolResult({', '.join(shown)})"
+
+
+# A call that goes well makes one result, and its fields are sound: the checks of the constructor cost it more than the
+# result itself. The slots are set past the guard of the frozen class.
+_new = object.__new__
+_set_output, _set_is_error, _set_metadata, _set_parts, _set_value, _set_failure = (
+    getattr(ToolResult, f.name).__set__ for f in fields(ToolResult)
+)
+
+
+def _done(output: str, value: Any) -> ToolResult:
+    """A success with clean text and nothing else."""
+    made = _new(ToolResult)
+    _set_output(made, output)
+    _set_is_error(made, False)
+    _set_metadata(made, None)
+    _set_parts(made, None)
+    _set_value(made, value)
+    _set_failure(made, None)
+    return made
 
 
 class _Short(reprlib.Repr):
@@ -367,7 +389,8 @@ def as_result(value: Any) -> ToolResult:
     Since 0.1.
     """
     if type(value) is str:
-        return ToolResult(value, False)
+        text = value if value.isascii() else clean(value)
+        return _done(text, text)
     if isinstance(value, ToolResult):
         return take(value)
     if isinstance(value, BaseException):

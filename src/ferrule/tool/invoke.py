@@ -56,7 +56,8 @@ def how_it_runs(function: Callable[..., Any], *, thread: bool, process: bool) ->
         own = getattr(getattr(function, "__func__", function), "__code__", None)
         waits = own is None or own is not code or any(i.opname in _AWAITS for i in _body(own))
         return "task" if waits else "step"
-    if inspect.isasyncgenfunction(function):
+    called = getattr(type(function), "__call__", None)  # of an object that is callable
+    if inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(called):
         return "task"
     return "thread" if thread else "inline"
 

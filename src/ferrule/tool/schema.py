@@ -30,7 +30,7 @@ from typing_extensions import Format, get_annotations
 from ferrule.errors import ToolDefinitionError
 from ferrule.strict_json import parse
 from ferrule.tool.arguments import Fault, Schema, json_type, path_text
-from ferrule.tool.docstring import parse_docstring
+from ferrule.tool.docstring import About, parse_docstring
 
 _KINDS = inspect.Parameter
 
@@ -86,12 +86,13 @@ def _fault(error: Any, data: Any) -> tuple[str, str]:
     """Path and rule of one error; branches of unions are no steps of the path."""
     path: list[str | int] = []
     here = data
-    for step in error["loc"]:
+    last = len(error["loc"]) - 1
+    for i, step in enumerate(error["loc"]):
         if isinstance(here, dict) and step in here:
             here = cast("dict[Any, Any]", here)[step]
         elif isinstance(here, list) and isinstance(step, int) and step < len(cast("list[Any]", here)):
             here = cast("list[Any]", here)[step]
-        elif step is not error["loc"][-1] or error["type"] != "missing":
+        elif i != last or error["type"] != "missing":
             continue
         path.append(step)
     return path_text(path), _rule(error, here)
@@ -179,20 +180,56 @@ def read_signature(function: Callable[..., Any], context: type, name: str) -> Si
     return known[key]
 
 
-def _read(function: Callable[..., Any], context: type, name: str) -> Signature:
+def read_around(function: Callable[..., Any], context: type, name: str) -> tuple[tuple[str, ...], str, Any]:
+    """What a function says besides its arguments, for a tool whose schema is given.
+
+    Args:
+        function: Any callable.
+        context: The class whose annotation asks for injection.
+        name: The tool's name, for errors.
+
+    Returns:
+        Names of the parameters that get the context, the description, and the return annotation.
+
+    Raises:
+        ToolDefinitionError: The signature cannot be read.
+
+    Since 0.1.
+    """
+    parameters = _parameters(function, name)
+    try:
+        hints = _all_hints(function, parameters, name)
+    except ToolDefinitionError:  # the given schema may be there because the annotations cannot be read
+        hints = {}
+    injected = tuple(p.name for p in parameters if p.name in hints and _is_context(hints[p.name], context))
+    description = _about(function, parameters, name).description
+    return injected, description, hints.get("return", inspect.Signature.empty)
+
+
+def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
         raise ToolDefinitionError(
             f"the signature of tool {name!r} cannot be read. Wrap it in a Python function."
         ) from error
-    if parameters and _is_self(parameters[0], function):
-        parameters = parameters[1:]
-    hints = {p.name: p.annotation for p in parameters if p.annotation is not p.empty} | _hints(function, name)
-    told = function
-    while isinstance(told, functools.partial):
-        told = told.func
-    about = parse_docstring(inspect.getdoc(told) or "", {p.name for p in parameters}, name)
+    return parameters[1:] if parameters and _is_self(parameters[0], function) else parameters
+
+
+def _all_hints(function: Callable[..., Any], parameters: list[inspect.Parameter], name: str) -> dict[str, Any]:
+    return {p.name: p.annotation for p in parameters if p.annotation is not p.empty} | _hints(function, name)
+
+
+def _about(function: Callable[..., Any], parameters: list[inspect.Parameter], name: str) -> About:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return parse_docstring(inspect.getdoc(function) or "", {p.name for p in parameters}, name)
+
+
+def _read(function: Callable[..., Any], context: type, name: str) -> Signature:
+    parameters = _parameters(function, name)
+    hints = _all_hints(function, parameters, name)
+    about = _about(function, parameters, name)
     injected: list[str] = []
     fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
@@ -287,7 +324,7 @@ def _compile(fields: dict[str, Any], extra: dict[str, Any], name: str, function:
 def _describe(
     fields: dict[str, Any], extra: dict[str, Any], name: str, function: Any
 ) -> tuple[TypeAdapter[Any], Schema]:
-    config = ConfigDict(val_json_bytes="base64", ser_json_bytes="base64")
+    config = ConfigDict(val_json_bytes="base64", ser_json_bytes="base64", allow_inf_nan=False)
     if extra:
         table = cast("Any", typing_extensions.TypedDict)(name, fields, extra_items=next(iter(extra.values())))
     else:

@@ -21,7 +21,7 @@ from ferrule.tool.context import Context
 from ferrule.tool.invoke import Runs, how_it_runs, invoke, invoke_check, invoke_preview
 from ferrule.tool.names import wire_name
 from ferrule.tool.output import OutputCheck, output_check
-from ferrule.tool.schema import read_signature
+from ferrule.tool.schema import read_around, read_signature
 
 Effect = Literal["read", "idempotent", "once"]
 EFFECTS: Final = ("read", "idempotent", "once")
@@ -295,6 +295,9 @@ class FunctionTool(Tool, Generic[P, R]):
         set_ = functools.partial(object.__setattr__, self)
         if not callable(self.function):
             raise ToolDefinitionError(f"{type(self.function).__name__} makes no tool. Give @tool a function.")
+        for key in ("name", "description"):
+            if not isinstance(getattr(self, key), str):
+                raise ToolDefinitionError(f"the {key} of a tool must be text, not {type(getattr(self, key)).__name__}.")
         name = self.name or getattr(self.function, "__name__", "")
         if not name or name == "<lambda>":
             raise ToolDefinitionError("a tool needs a name. Pass name= to @tool.")
@@ -304,8 +307,8 @@ class FunctionTool(Tool, Generic[P, R]):
             read = read_signature(self.function, Context, name)
             self._settle(read, read.injected, read.returns, read.description)
         else:
-            about = inspect.cleandoc(self.function.__doc__ or "")
-            self._settle(SchemaParameters(self.schema, name), (), inspect.Signature.empty, about)
+            injected, about, returns = read_around(self.function, Context, name)
+            self._settle(SchemaParameters(self.schema, name), injected, returns, about)
 
     def _settle(self, parameters: Parameters, injected: tuple[str, ...], returns: Any, about: str) -> None:
         """Keep what follows from the declaration, so that no call works it out again."""

@@ -305,3 +305,27 @@ def test_an_unusable_definition_is_refused_with_the_tool() -> None:
     made = class_tool({"type": "nope"})
     with pytest.raises(ToolDefinitionError, match=r"^the schema of tool 'look' is no usable JSON Schema: "):
         _ = made.parameters
+
+
+def test_a_given_schema_leaves_context_description_and_output_to_the_function() -> None:
+    @tool(effect="read", schema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
+    async def count(n: Any, ctx: Context[Any]) -> int:
+        """Count.
+
+        Args:
+            n: How many.
+        """
+        return n if ctx.call_id else 0
+
+    assert (count.description, count.injected) == ("Count.", ("ctx",))
+    assert run(count.call({"n": 3})).value == 3
+    assert count.output_check is not None
+
+
+@pytest.mark.parametrize(("key", "value"), [("name", 5), ("description", 5)])
+def test_a_name_or_description_that_is_no_text_is_refused(key: str, value: Any) -> None:
+    def f() -> None: ...
+
+    made: Any = tool
+    with pytest.raises(ToolDefinitionError, match=f"the {key} of a tool must be text, not int"):
+        made(**{key: value})(f)
