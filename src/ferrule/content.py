@@ -10,12 +10,11 @@ from __future__ import annotations
 import base64
 import binascii
 import io
-import mimetypes
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, Protocol, cast
-from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from ferrule.errors import ContentPartError
 from ferrule.strict_json import Codec, clean, register
@@ -203,6 +202,8 @@ def _build(kind: str, source: Any, mime_type: str | None, name: str | None, limi
 
 
 def _from_url(kind: str, url: str, mime_type: str | None, name: str | None) -> Part:
+    from urllib.parse import unquote, urlsplit  # dear to load
+
     try:
         base = unquote(os.path.basename(urlsplit(url).path))
     except ValueError:
@@ -284,6 +285,8 @@ def _read_file(handle: Any) -> tuple[bytes, str | None]:
 
 
 def _read_data_url(url: str) -> tuple[bytes, str | None]:
+    from urllib.parse import unquote_to_bytes
+
     head, comma, body = url[5:].partition(",")
     if not comma:
         raise ContentPartError("the data: URL has no comma. Its form is data:TYPE;base64,DATA.")
@@ -302,18 +305,26 @@ def _decode(data: str | bytes) -> bytes:
 
 # -- media types ------------------------------------------------------------------------------------------------
 
-_TABLE = mimetypes.MimeTypes(filenames=())  # the built-in table only: the same answer on every machine
+_OFFICE = "application/vnd.openxmlformats-officedocument."
 _MORE = {
     ".webp": "image/webp", ".avif": "image/avif", ".md": "text/markdown", ".m4a": "audio/mp4", ".ogg": "audio/ogg",
     ".opus": "audio/ogg", ".flac": "audio/flac", ".wav": "audio/wav", ".yaml": "application/yaml",
-    ".parquet": "application/vnd.apache.parquet",
+    ".parquet": "application/vnd.apache.parquet", ".epub": "application/epub+zip",
+    ".docx": _OFFICE + "wordprocessingml.document", ".xlsx": _OFFICE + "spreadsheetml.sheet",
+    ".pptx": _OFFICE + "presentationml.presentation",
 }  # fmt: skip
-for _extension, _mime in _MORE.items():
-    _TABLE.add_type(_mime, _extension)
+
+
+@lru_cache(maxsize=1)
+def _extensions() -> dict[str, str]:
+    from mimetypes import MimeTypes  # loads a URL parser too: only those who build parts pay for it
+
+    # The built-in table only: the same answer on every machine.
+    return {**MimeTypes(filenames=()).types_map[True], **_MORE}
 
 
 def _mime_of_name(name: str) -> str | None:
-    return _TABLE.guess_type("x" + os.path.splitext(name)[1])[0] if "." in name else None
+    return _extensions().get(os.path.splitext(name)[1].lower()) if "." in name else None
 
 
 _ALIASES = {"audio/x-wav": "audio/wav", "audio/x-flac": "audio/flac", "audio/m4a": "audio/mp4"}

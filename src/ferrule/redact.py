@@ -9,6 +9,7 @@ its shape (the tokens of well-known services).
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 MASK = "[redacted]"
 
@@ -32,7 +33,12 @@ _PATTERNS = (
     r"(?P<kept>)(?<![A-Za-z0-9])(?:(?:sk|pk|rk|ghp|gho|ghs|github_pat|glpat|xox[abeprs])[_-][A-Za-z0-9_-]{16,}"
     r"|AKIA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)",
 )
-_COMPILED = tuple(re.compile(pattern, re.IGNORECASE) for pattern in _PATTERNS)
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> tuple[re.Pattern[str], ...]:
+    # On first use: compiling costs as much as importing a module, and most programs start without an error.
+    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in _PATTERNS)
 
 
 def scrub(text: str) -> str:
@@ -46,6 +52,6 @@ def scrub(text: str) -> str:
 
     Since 0.1.
     """
-    for pattern in _COMPILED:
+    for pattern in _compiled():
         text = pattern.sub(rf"\g<kept>{MASK}", text)
     return text

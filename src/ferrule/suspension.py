@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
@@ -161,8 +160,10 @@ def digest_of(request: Request) -> str:
 
     Since 0.1.
     """
+    from hashlib import sha256  # loads a crypto library: only runs that ask somebody pay for it
+
     shown = [request.kind, request.prompt, request.url, request.data, request.preview]
-    return hashlib.sha256(dumps(_parts_by_hash(typed(shown)))).hexdigest()
+    return sha256(dumps(_parts_by_hash(typed(shown), sha256))).hexdigest()
 
 
 def with_digest(request: Request) -> Request:
@@ -176,15 +177,15 @@ def with_digest(request: Request) -> Request:
     return replace(request, digest=digest_of(request))
 
 
-def _parts_by_hash(value: Any) -> Any:
+def _parts_by_hash(value: Any, sha256: Callable[[bytes], Any]) -> Any:
     if isinstance(value, list):
-        return [_parts_by_hash(v) for v in cast("list[Any]", value)]
+        return [_parts_by_hash(v, sha256) for v in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
     fields_ = cast("dict[str, Any]", value)
     if isinstance(fields_.get("data"), str) and is_part_dict(fields_):
-        return {**fields_, "data": hashlib.sha256(base64.b64decode(fields_["data"])).hexdigest()}
-    return {k: _parts_by_hash(fields_[k]) for k in sorted(fields_)}
+        return {**fields_, "data": sha256(base64.b64decode(fields_["data"])).hexdigest()}
+    return {k: _parts_by_hash(fields_[k], sha256) for k in sorted(fields_)}
 
 
 def _asks_for_secret(schema: object) -> bool:

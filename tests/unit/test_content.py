@@ -1,263 +1,492 @@
-"""Parts: where they come from, what type they are, and what is never shown of them."""
+"""Parts: read at once from any source, with the media type their bytes tell, and never shown."""
 
 from __future__ import annotations
 
 import base64
 import gzip
 import io
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ferrule import ContentPartError, Part, UnsupportedPartError, audio, file, image, text
 from ferrule.content import (
+    Part,
+    audio,
     decoded_len,
     describe_part,
+    file,
     from_dict,
+    image,
     is_part_dict,
     normalize_parts,
     part,
     placeholder_text,
     sniff,
+    text,
     to_dict,
 )
+from ferrule.errors import ContentPartError, UsageError
+from ferrule.strict_json import dumps, parse, plain, restore, typed
+
+
+def b64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode("ascii")
+
 
 PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+    "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAGUlEQVR4nGP8z8Dwn4GBgYmBgYGBgYEBAB0GAgHoMPHsAAAAAElFTkSuQmCC"
 )
-PDF = b"%PDF-1.7\n" + b"\x00\xff" * 10_000
-WAV = b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(20)
+JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF\x00" + bytes(20)
+PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n" + bytes(20)
+WAV = b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(28)
+MP4 = b"\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00mp42isom" + bytes(16)
+ZIP = b"PK\x03\x04" + bytes(30)
 SVG = b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>'
-DATA = base64.b64encode(PNG).decode()
+HTML = b"<!DOCTYPE html><title>x</title>"
+UNKNOWN = b"\x00\x01\x02\x03unknown"
+
+
+@pytest.fixture
+def png(tmp_path: Path) -> Path:
+    path = tmp_path / "chart.png"
+    path.write_bytes(PNG)
+    return path
 
 
 # -- sources ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.case("C037")
-@pytest.mark.parametrize("make", [bytes, bytearray, memoryview, io.BytesIO], ids=lambda m: m.__name__)
-def test_bytes_of_every_kind_make_the_same_part(make: Any) -> None:
-    assert image(make(PNG)) == Part("image", mimeType="image/png", data=DATA)
+class Located:
+    """A path by protocol only, as bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __fspath__(self) -> bytes:
+        return os.fsencode(self.path)
 
 
-@pytest.mark.parametrize("make", [str, Path], ids=["str", "PathLike"])
-def test_a_path_is_read_at_once_and_only_its_base_name_is_kept(make: Any, tmp_path: Path) -> None:
-    path = tmp_path / "shot.png"
-    path.write_bytes(PNG)
-    made = image(make(path))
-    path.unlink()
-    assert made == Part("image", mimeType="image/png", data=DATA, name="shot.png")
+NAMED: dict[str, Callable[[Path], Any]] = {
+    "str": str,
+    "Path": lambda p: p,
+    "PathLike": Located,
+    "open file": lambda p: p.open("rb"),
+    "unbuffered file": lambda p: p.open("rb", buffering=0),
+}
+NAMELESS: dict[str, Callable[[Path], Any]] = {
+    "bytes": lambda p: p.read_bytes(),
+    "bytearray": lambda p: bytearray(p.read_bytes()),
+    "memoryview": lambda p: memoryview(p.read_bytes()),
+    "memoryview with steps": lambda p: memoryview(bytes(b for byte in p.read_bytes() for b in (byte, 0)))[::2],
+    "BytesIO": lambda p: io.BytesIO(p.read_bytes()),
+    "data URL": lambda p: f"data:image/png;base64,{b64(p.read_bytes())}",
+    "data URL in capitals": lambda p: f"DATA:image/png;BASE64,{b64(p.read_bytes())}",
+    "data URL without type": lambda p: f"data:;base64,{b64(p.read_bytes())}",
+    "data URL, escaped": lambda p: "data:image/png," + "".join(f"%{b:02x}" for b in p.read_bytes()),
+}
 
 
-def test_a_binary_file_is_read_whole_and_not_closed(tmp_path: Path) -> None:
-    path = tmp_path / "shot.png"
-    path.write_bytes(PNG)
-    with path.open("rb") as handle:
-        assert image(handle) == Part("image", mimeType="image/png", data=DATA, name="shot.png")
-        assert not handle.closed
-    packed = io.BytesIO(gzip.compress(PNG))
-    assert image(gzip.open(packed)).data == DATA
+@pytest.mark.parametrize("kind", NAMED)
+def test_a_path_or_file_is_read_at_once_and_gives_its_base_name(kind: str, png: Path) -> None:
+    source = NAMED[kind](png)
+    made = image(source)
+    png.unlink()
+    assert Part("image", mimeType="image/png", data=b64(PNG), name="chart.png") == made
+    if hasattr(source, "close"):
+        assert not source.closed
+        source.close()
 
 
-def test_a_text_mode_handle_is_refused_with_the_mend(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("x")
-    with path.open() as handle, pytest.raises(ContentPartError, match=r"Open it in binary mode"):
-        file(handle)  # pyright: ignore[reportArgumentType]
+@pytest.mark.parametrize("kind", NAMELESS)
+def test_bytes_of_any_kind_become_a_part_without_name(kind: str, png: Path) -> None:
+    assert Part("image", mimeType="image/png", data=b64(PNG)) == image(NAMELESS[kind](png))
+
+
+def test_a_compressed_file_object_gives_what_it_reads(tmp_path: Path) -> None:
+    path = tmp_path / "chart.png.gz"
+    path.write_bytes(gzip.compress(PNG))
+    with gzip.open(path, "rb") as handle:
+        made = image(handle)
+    assert (b64(PNG), "image/png") == (made.data, made.mimeType)
+
+
+def test_a_file_object_named_by_a_number_has_no_name() -> None:
+    with tempfile.TemporaryFile() as handle:
+        handle.write(PNG)
+        handle.seek(0)
+        assert Part("image", mimeType="image/png", data=b64(PNG)) == image(handle)
+
+
+def test_a_file_object_is_read_from_where_it_stands() -> None:
+    handle = io.BytesIO(b"skip" + PNG)
+    handle.seek(4)
+    assert b64(PNG) == image(handle).data
 
 
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        (f"data:image/png;base64,{DATA}", Part("image", mimeType="image/png", data=DATA)),
-        (f"DATA:image/png;base64,{DATA}", Part("image", mimeType="image/png", data=DATA)),
+        ("https://example.org/a/pic.png?size=2#x", Part("image", mimeType="image/png", url="", name="pic.png")),
+        ("HTTP://example.org/my%20pic.JPG", Part("image", mimeType="image/jpeg", url="", name="my pic.JPG")),
     ],
 )
-def test_a_data_url_is_decoded(url: str, expected: Part) -> None:
-    assert image(url) == expected
+def test_an_http_url_is_kept_and_not_read(url: str, expected: Part) -> None:
+    assert replace(expected, url=url) == image(url)
 
 
-def test_a_percent_encoded_data_url_is_decoded() -> None:
-    made = file("data:text/plain,a%20b")
-    assert (made.mimeType, made.data) == ("text/plain", base64.b64encode(b"a b").decode())
+def test_a_url_that_does_not_tell_its_type_needs_one_except_for_a_file() -> None:
+    url = "https://example.org/download"
+    assert Part("file", mimeType="application/octet-stream", url=url, name="download") == file(url)
+    assert Part("image", mimeType="image/png", url=url, name="x") == image(url, mime_type="image/PNG", name="x")
+    with pytest.raises(
+        ContentPartError, match=r"^the URL of the image part does not tell its type\. Give mime_type=\.$"
+    ):
+        image(url)
+    with pytest.raises(
+        ContentPartError, match=r"^application/pdf is no image type\. Use file\(\), or correct mime_type\.$"
+    ):
+        image("https://example.org/a.pdf")
+    with pytest.raises(ContentPartError, match=r"^the URL of the file part cannot be read\. Check its host\.$"):
+        file("http://[::1/a.png")
 
 
-def test_an_http_url_is_kept_and_never_fetched() -> None:
-    made = image("https://example.invalid/a/shot.png?x=1")
-    assert (made.url, made.mimeType, made.data, made.name) == (
-        "https://example.invalid/a/shot.png?x=1", "image/png", None, "shot.png",
-    )  # fmt: skip
+def test_a_name_given_wins_over_the_base_name(png: Path) -> None:
+    assert "mine.png" == image(png, name="mine.png").name
 
 
-def test_an_image_url_that_tells_no_type_needs_one() -> None:
-    with pytest.raises(ContentPartError, match=r"Give mime_type="):
-        image("https://example.invalid/shot")
-    assert image("https://example.invalid/shot", mime_type="image/webp").mimeType == "image/webp"
+@pytest.mark.seed("TNX-15")
+@pytest.mark.parametrize("make", [image, file])
+def test_no_part_carries_a_path(make: Callable[[Path], Part], png: Path) -> None:
+    assert str(png.parent) not in dumps(to_dict(make(png))).decode()
 
 
-@pytest.mark.parametrize("source", ["missing.png", "", "a\0b"])
-def test_a_path_that_cannot_be_read_is_an_error_of_ours(source: str) -> None:
-    with pytest.raises(ContentPartError):
-        image(source)
+def test_a_name_that_utf_8_cannot_carry_is_mended(tmp_path: Path) -> None:
+    path = tmp_path / "a\udc97.txt"
+    path.write_bytes(b"text")
+    assert "a\ufffd.txt" == file(path).name
+    assert Part("text", text="a\ufffd") == text("a\udc97")
 
 
-def test_a_missing_path_is_named_with_the_mend() -> None:
-    with pytest.raises(ContentPartError) as error:
-        image("missing.png")
-    assert str(error.value) == "cannot read the part from 'missing.png': No such file or directory. Check the path."
+# -- sources that are refused -----------------------------------------------------------------------------------
 
 
-def test_a_directory_is_no_part(tmp_path: Path) -> None:
-    with pytest.raises(ContentPartError, match="Is a directory"):
-        file(tmp_path)
+def refused(act: Callable[[], Any]) -> str:
+    with pytest.raises(ContentPartError) as caught:
+        act()
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, UsageError)
+    return str(caught.value)
 
 
-@pytest.mark.parametrize("make", [image, file, audio], ids=["image", "file", "audio"])
-def test_anything_else_is_refused_by_its_type(make: Any) -> None:
-    with pytest.raises(ContentPartError, match="cannot be read from int"):
-        make(7)
+def test_a_missing_path_a_directory_and_an_empty_path_are_named(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone.png")
+    assert f"cannot read the part from {gone!r}: No such file or directory. Check the path." == refused(
+        lambda: image(gone)
+    )
+    assert f"cannot read the part from {str(tmp_path)!r}: Is a directory. Check the path." == refused(
+        lambda: file(tmp_path)
+    )
+    assert "the path of the part is empty. Give a path, bytes or a URL." == refused(lambda: image(""))
+    assert "cannot read the part from 'a\\x00b': ValueError. Check the path." == refused(lambda: image("a\0b"))
 
 
-def test_a_part_over_the_limit_is_refused_whatever_its_source(tmp_path: Path) -> None:
-    path = tmp_path / "shot.png"
-    path.write_bytes(PNG)
-    for source in (PNG, path, io.BytesIO(PNG), f"data:image/png;base64,{DATA}"):
-        with pytest.raises(ContentPartError, match=r"has more than 10 bytes\. Shrink it or raise the limit\."):
-            image(source, max_part_bytes=10)
-    assert image(PNG, max_part_bytes=len(PNG)).data == DATA
+def test_a_text_mode_file_is_refused_even_before_it_fails_to_decode(png: Path) -> None:
+    expected = "the file object gives text, not bytes. Open it in binary mode, 'rb'."
+    with png.open(encoding="utf-8") as handle:
+        assert expected == refused(lambda: image(handle))  # type: ignore[arg-type]  # pyright: ignore
+    assert expected == refused(lambda: file(io.StringIO("x")))  # pyright: ignore
+
+
+class Reader:
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def read(self, *args: Any) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def test_a_file_object_that_gives_no_bytes_or_breaks_is_refused() -> None:
+    mend = "Open it in binary mode, 'rb'."
+    assert f"the file object gives str, not bytes. {mend}" == refused(lambda: file(Reader("x")))
+    assert f"the file object gives NoneType, not bytes. {mend}" == refused(lambda: file(Reader(None)))
+    for error in (OSError("disk"), EOFError("cut"), RuntimeError("odd")):
+        expected = f"cannot read the part from the file object: {type(error).__name__}."
+        assert expected == refused(lambda error=error: file(Reader(error)))
+    with gzip.open(io.BytesIO(gzip.compress(PNG)[:-10])) as handle:
+        assert "cannot read the part from the file object: EOFError." == refused(lambda: file(handle))
+
+
+def test_other_objects_are_no_source() -> None:
+    mend = "Give a path, bytes, a binary file or a URL."
+    assert f"an image part cannot be read from int. {mend}" == refused(lambda: image(5))  # pyright: ignore
+    assert f"a file part cannot be read from NoneType. {mend}" == refused(lambda: file(None))  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    "source", [str, lambda p: p.read_bytes(), lambda p: f"data:,{'x' * 82}", lambda p: p.open("rb")]
+)
+def test_the_limit_counts_bytes_of_every_source(source: Callable[[Path], Any], tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_bytes(b"x" * 82)
+    for limit in (None, 82):
+        given_ = source(path)
+        assert 82 == decoded_len(file(given_, max_part_bytes=limit).data)
+        if hasattr(given_, "close"):
+            given_.close()
+    given_ = source(path)
+    assert "the file part has more than 81 bytes. Shrink it or raise the limit." == refused(
+        lambda: file(given_, max_part_bytes=81)
+    )
+    if hasattr(given_, "close"):
+        given_.close()
+
+
+def test_a_data_url_must_be_whole() -> None:
+    assert "the data: URL has no comma. Its form is data:TYPE;base64,DATA." == refused(lambda: image("data:image/png"))
+    expected = "the data of the part is no standard padded base64. Use base64.b64encode."
+    for body in ("AAA", "A-_A", "AA\nAA", "AAA=A", "=", "é"):
+        assert expected == refused(lambda body=body: image(f"data:image/png;base64,{body}"))
+    assert Part("file", mimeType="text/plain", data=b64(b"a b")) == file("data:,a%20b")
 
 
 # -- media types ------------------------------------------------------------------------------------------------
 
+SNIFFED = [
+    (PNG, "image/png"), (JPEG, "image/jpeg"), (PDF, "application/pdf"), (WAV, "audio/wav"), (ZIP, "application/zip"),
+    (SVG, "image/svg+xml"), (b"  <svg/>", "image/svg+xml"), (HTML, "text/html"), (b'\xef\xbb\xbf{"a": 1}\n', "application/json"),
+    (b"[1, 2]", "application/json"), (b"plain words\n", "text/plain"), ("é".encode() * 3_000, "text/plain"),
+    (b"x" + "é".encode() * 3_000, "text/plain"), (b"", None), (UNKNOWN, None), (b"\xff\xfe\xfd" * 10, None),
+    (b"text \xff more", None),
+]  # fmt: skip
 
+
+@pytest.mark.parametrize(("raw", "expected"), SNIFFED, ids=[f"{i} {m}" for i, (_, m) in enumerate(SNIFFED)])
+def test_bytes_tell_their_media_type_or_none(raw: bytes, expected: str | None) -> None:
+    assert expected == sniff(raw)
+
+
+DECIDED: list[tuple[Callable[..., Part], bytes, str | None, str | None, str, str | None]] = [
+    # make, bytes, mime_type=, name of the file -> type, note
+    (image, PNG, None, None, "image/png", None),
+    (image, PNG, "image/png", "a.png", "image/png", None),
+    (image, PNG, "IMAGE/PNG; q=1", None, "image/png", None),
+    (image, PNG, "image/jpeg", None, "image/png", "declared image/jpeg, bytes are image/png"),
+    (image, PNG, None, "a.jpg", "image/png", "declared image/jpeg, bytes are image/png"),
+    (image, PNG, None, "a.pdf", "image/png", "declared application/pdf, bytes are image/png"),
+    (image, SVG, None, "a.svg", "image/svg+xml", None),
+    (image, UNKNOWN, "image/x-own", None, "image/x-own", None),
+    (image, UNKNOWN, None, "a.webp", "image/webp", None),
+    (image, UNKNOWN, "image/avif", "a.webp", "image/avif", None),
+    (file, PDF, None, None, "application/pdf", None),
+    (file, PDF, "text/plain", None, "application/pdf", "declared text/plain, bytes are application/pdf"),
+    (file, PNG, None, "a.txt", "image/png", "declared text/plain, bytes are image/png"),
+    (file, b"a,b\n1,2\n", None, "a.csv", "text/csv", None),
+    (file, b"# Title\n", None, "A.MD", "text/markdown", None),
+    (file, b"a: 1\n", None, "a.yaml", "application/yaml", None),
+    (file, b'{"a": 1}', None, None, "application/json", None),
+    (file, b'{"a": 1}', "text/plain", None, "text/plain", None),
+    (file, b"words", "application/pdf", None, "text/plain", "declared application/pdf, bytes are text/plain"),
+    (file, b"words", None, "a.png", "text/plain", "declared image/png, bytes are text/plain"),
+    (file, ZIP, "application/java-archive", None, "application/java-archive", None),
+    (file, ZIP, None, "a.docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document", None),
+    (file, ZIP, "text/plain", None, "application/zip", "declared text/plain, bytes are application/zip"),
+    (file, UNKNOWN, None, None, "application/octet-stream", None),
+    (file, UNKNOWN, None, "a.parquet", "application/vnd.apache.parquet", None),
+    (file, b"", None, "a.png", "image/png", None),
+    (audio, WAV, None, None, "audio/wav", None),
+    (audio, MP4, None, "a.m4a", "audio/mp4", None),
+    (audio, MP4, None, None, "audio/mp4", None),
+    (audio, UNKNOWN, "audio/pcm", None, "audio/pcm", None),
+]
+
+
+@pytest.mark.case("C040")
 @pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        (PNG, "image/png"),
-        (PDF, "application/pdf"),
-        (WAV, "audio/wav"),
-        (SVG, "image/svg+xml"),
-        (b"<!doctype html><p>", "text/html"),
-        (b'{"a": 1}', "application/json"),
-        (b"a,b\n1,2\n", "text/plain"),
-        ("Grüße".encode(), "text/plain"),
-        (b"\x00\x01\x02\xfe", None),
-        (b"", None),
-    ],
+    ("make", "raw", "declared", "name", "expected", "note"), DECIDED, ids=map(str, range(len(DECIDED)))
 )
-def test_bytes_that_tell_their_type_are_recognised(raw: bytes, expected: str | None) -> None:
-    assert sniff(raw) == expected
+def test_the_media_type_is_told_by_bytes_then_argument_then_extension(
+    make: Callable[..., Part],
+    raw: bytes,
+    declared: str | None,
+    name: str | None,
+    expected: str,
+    note: str | None,
+    tmp_path: Path,
+) -> None:
+    source: Any = raw
+    if name:
+        source = tmp_path / name
+        source.write_bytes(raw)
+    made = make(source, mime_type=declared)
+    assert (expected, note, name, b64(raw)) == (made.mimeType, made.note, made.name, made.data)
 
 
-def test_text_cut_in_the_middle_of_a_character_is_still_text() -> None:
-    assert sniff("é".encode() * 5_000) == "text/plain"
-    assert sniff(b"a" + "é".encode() * 5_000) == "text/plain"
+def test_bytes_that_are_recognisably_no_image_never_become_one() -> None:
+    for raw, seen in ((PDF, "application/pdf"), (HTML, "text/html"), (b"words", "text/plain"), (WAV, "audio/wav")):
+        expected = f"the bytes are {seen}, so they make no image part. Use file() for them."
+        assert expected == refused(lambda raw=raw: image(raw, mime_type="image/png"))
+    assert "the bytes are image/png, so they make no audio part. Use file() for them." == refused(lambda: audio(PNG))
 
 
-@pytest.mark.parametrize(
-    ("made", "mime", "note"),
-    [
-        (lambda: image(PNG, mime_type="image/jpeg"), "image/png", "declared image/jpeg, bytes are image/png"),
-        (lambda: image(b"\x00\x01\x02\xfe", mime_type="image/x-raw"), "image/x-raw", None),
-        (lambda: file(b"a,b\n", mime_type="text/csv"), "text/csv", None),
-        (lambda: file(PDF), "application/pdf", None),
-        (lambda: file(b"\x00\x01\x02\xfe"), "application/octet-stream", None),
-        (lambda: audio(WAV), "audio/wav", None),
-    ],
-)
-def test_the_media_type_comes_from_the_bytes_then_from_what_is_declared(made: Any, mime: str, note: str | None) -> None:
-    assert (made().mimeType, made().note) == (mime, note)
-
-
-def test_the_extension_tells_what_neither_bytes_nor_caller_do(tmp_path: Path) -> None:
-    path = tmp_path / "data.parquet"
-    path.write_bytes(b"\x00\x01\x02\xfe")
-    assert file(path).mimeType == "application/vnd.apache.parquet"
-
-
-@pytest.mark.case("C037")
-@pytest.mark.parametrize("raw", [PDF, b"hello", SVG.replace(b"svg", b"html"), WAV], ids=["pdf", "text", "html", "wav"])
-def test_bytes_that_are_recognisably_no_image_never_become_one(raw: bytes) -> None:
-    with pytest.raises(ContentPartError, match=r"so they make no image part\. Use file\(\) for them\."):
-        image(raw, mime_type="image/png")
-
-
-def test_an_image_is_no_audio() -> None:
-    with pytest.raises(ContentPartError, match="the bytes are image/png, so they make no audio part"):
-        audio(PNG)
-
-
-def test_a_type_that_nothing_tells_must_be_given() -> None:
-    with pytest.raises(ContentPartError, match=r"cannot be told from its bytes\. Give mime_type=\."):
-        image(b"\x00\x01\x02\xfe")
+def test_bytes_that_tell_nothing_need_a_fitting_type() -> None:
+    expected = "the type of the image part cannot be told from its bytes. Give mime_type=."
+    assert expected == refused(lambda: image(UNKNOWN))
+    assert "audio/wav is no image type. Use file(), or correct mime_type." == refused(
+        lambda: image(UNKNOWN, mime_type="audio/wav")
+    )
 
 
 # -- fields and dicts -------------------------------------------------------------------------------------------
 
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({}, "a part needs a type. Use text, image, file or audio."),
+    ({"type": None}, "a part needs a type. Use text, image, file or audio."),
+    ({"type": 5}, "the field 'type' of a part must be str, not int."),
+    ({"type": "video", "mimeType": "a/b", "data": ""}, "unknown part type 'video'. Use text, image, file or audio."),
+    ({"type": "x" * 300}, "unknown part type of 300 characters. Use text, image, file or audio."),
+    ({"type": "text"}, "a text part needs text, a str."),
+    ({"type": "text", "text": 5}, "the field 'text' of a part must be str, not int."),
+    ({"type": "text", "text": "a", "data": "AA=="}, "a text part has no data. Its fields are type, text."),
+    ({"type": "image", "data": "AA=="}, "an image part needs a mimeType, for example mimeType='image/png'."),
+    ({"type": "image", "mimeType": "", "data": "AA=="}, "an image part needs a mimeType, for example mimeType='image/png'."),
+    ({"type": "file", "mimeType": "a/b"}, "a file part has neither data nor url. Give exactly one of them."),
+    ({"type": "audio", "mimeType": "a/b", "data": "", "url": ""}, "an audio part has both data and url. Give exactly one of them."),
+    ({"type": "image", "mimeType": "image/png", "data": b"\x89PNG"}, "the field 'data' of a part must be str, not bytes."),
+    (
+        {"type": "image", "mimeType": "image/png", "data": "AA==", "text": "alt"},
+        "an image part has no text. Its fields are type, mimeType, data, url, name.",
+    ),
+    (
+        {"type": "image", "mimeType": "image/png", "data": "sec ret"},
+        "the data of the part is no standard padded base64. Use base64.b64encode.",
+    ),
+    ({"type": "image", "mime_type": "image/png"}, "a part has no field 'mime_type'. Its fields are type, text, mimeType, data, url, name."),
+    ({"type": "image", 5: 1}, "a part has no field '5'. Its fields are type, text, mimeType, data, url, name."),
+    ({"A" * 300: 1}, "a part has no field of 300 characters. Its fields are type, text, mimeType, data, url, name."),
+]  # fmt: skip
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"type": "video", "mimeType": "video/mp4", "url": "u"}, "unknown part type 'video'"),
-        ({"type": "image", "mimeType": "image/png"}, "an image part has neither data nor url"),
-        ({"type": "file", "mimeType": "a/b", "data": "YQ==", "url": "u"}, "a file part has both data and url"),
-        ({"type": "image", "data": "YQ=="}, "an image part needs a mimeType"),
-        ({"type": "text"}, "a text part needs text"),
-        ({"type": "image", "mimeType": "image/png", "data": "not base64!"}, "no standard padded base64"),
-        ({"type": "image", "mimeType": "image/png", "data": "YQ"}, "no standard padded base64"),
-        ({"type": "image", "mimeType": "image/png", "path": "a.png"}, "a part has no field 'path'"),
-        ({"type": "image", "mimeType": "image/png", "data": b"YQ=="}, "must be str, not bytes"),
-    ],
-)
-def test_fields_that_make_no_part_are_refused_and_named(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ContentPartError, match=message):
-        part(**fields)
+
+@pytest.mark.parametrize(("fields", "expected"), WRONG, ids=[f"{i}" for i in range(len(WRONG))])
+def test_what_makes_no_part_is_refused_by_name(fields: dict[str, Any], expected: str) -> None:
+    assert expected == refused(lambda: from_dict(fields))
+    assert expected == refused(lambda: to_dict(fields))
+    assert f"part 1: {expected}" == refused(lambda: normalize_parts(["ok", fields]))
     assert not is_part_dict(fields)
 
 
+def test_the_fields_of_a_part_are_checked_in_its_constructor_too() -> None:
+    assert "an image part has neither data nor url. Give exactly one of them." == refused(
+        lambda: Part("image", mimeType="image/png")
+    )
+    assert "the field 'url' of a part must be str, not int." == refused(
+        lambda: Part("image", mimeType="a/b", url=5)  # type: ignore[arg-type]  # pyright: ignore
+    )
+    assert "unknown part type 'video'. Use text, image, file or audio." == refused(lambda: part(type="video"))
+
+
+PARTS = [
+    text("hello"), text(""), image(PNG), image(PNG, name="a.png"), file(PDF), audio(WAV), image("https://example.org/a.png"),
+    file(b""),
+]  # fmt: skip
+
+
+@pytest.mark.seed("TNX-07", "TNX-08")
+@pytest.mark.parametrize("made", PARTS, ids=lambda p: describe_part(p))
+def test_the_dict_of_a_part_is_canonical_and_makes_an_equal_part(made: Part) -> None:
+    found = to_dict(made)
+    assert found == to_dict(found)
+    assert made == from_dict(found) == part(**found)
+    assert is_part_dict(found)
+    assert None not in found.values()
+    assert found == parse(dumps(found))
+    assert made == restore(parse(dumps(typed(made))))
+    assert found == plain(made)
+
+
+@pytest.mark.seed("TNX-08")
+def test_a_dict_written_by_hand_equals_the_one_that_is_built() -> None:
+    by_hand = {"type": "image", "mimeType": "image/png", "data": b64(PNG), "name": None}
+    assert to_dict(image(PNG)) == to_dict(by_hand)
+    assert [to_dict(image(PNG)), {"type": "text", "text": "a"}] == normalize_parts([by_hand, "a"])
+
+
+@given(st.binary(max_size=60), st.sampled_from([file]), st.text(max_size=5))
+def test_any_bytes_come_back_from_a_file_part(raw: bytes, make: Callable[..., Part], name: str) -> None:
+    made = make(raw, name=name or None)
+    assert raw == base64.b64decode(made.data or "")
+    assert len(raw) == decoded_len(made.data)
+    assert made == from_dict(parse(dumps(to_dict(made))))
+
+
+def test_what_is_no_part_is_named_by_its_place() -> None:
+    assert "part 2 is int, not a part. Use image(), file() or audio()." == refused(
+        lambda: normalize_parts(["a", text("b"), 5])  # type: ignore[list-item]  # pyright: ignore
+    )
+    for other in (None, 5, "text", [], text("a")):
+        assert not is_part_dict(other)
+
+
+def test_a_part_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        image(PNG).data = "AAAA"  # type: ignore[misc]  # pyright: ignore
+
+
+def test_a_note_is_neither_compared_nor_sent() -> None:
+    noted = image(PNG, mime_type="image/jpeg")
+    assert image(PNG) == noted
+    assert hash(image(PNG)) == hash(noted)
+    assert to_dict(image(PNG)) == to_dict(noted)
+
+
+# -- description ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.case("C037", "C040")
+@pytest.mark.seed("TNX-09")
 @pytest.mark.parametrize(
-    "made",
-    [text("hi"), Part("image", mimeType="image/png", data=DATA, name="a.png"), Part("file", mimeType="a/b", url="http://x")],
+    ("made", "described"),
+    [
+        (Part("image", mimeType="image/png", data=b64(bytes(82))), "image (image/png, 82 bytes)"),
+        (file(PDF), f"file (application/pdf, {len(PDF)} bytes)"),
+        (file(b""), "file (application/octet-stream, 0 bytes)"),
+        (image("https://example.org/a.png"), "image (image/png, by URL)"),
+        (text("hello"), "text (5 characters)"),
+    ],
 )
-def test_the_dict_of_a_part_has_only_what_it_has_and_reads_back(made: Part) -> None:
-    written = to_dict(made)
-    assert from_dict(written) == made
-    assert is_part_dict(written)
-    assert None not in written.values()
+def test_a_part_is_described_without_its_data(made: Part, described: str) -> None:
+    kind, _, rest = described.partition(" ")
+    assert described == describe_part(made) == describe_part(to_dict(made))
+    assert f"[unsupported {kind} part {rest}]" == placeholder_text(made) == placeholder_text(to_dict(made))
 
 
-def test_parts_dicts_and_text_are_normalised_in_order_and_the_first_wrong_one_is_named() -> None:
-    given: Any = [text("a"), "b", {"type": "image", "mimeType": "image/png", "data": DATA}]
-    assert [p["type"] for p in normalize_parts(given)] == ["text", "text", "image"]
-    with pytest.raises(ContentPartError, match=r"^part 1 is int, not a part"):
-        normalize_parts(["a", 7])  # pyright: ignore[reportArgumentType]
+def test_the_length_of_data_is_told_without_decoding() -> None:
+    assert [0, 0, 1, 2, 3, 4] == [decoded_len(d) for d in (None, "", "AA==", "AAA=", "AAAA", "AAAAAA==")]
 
 
-@pytest.mark.case("C040")
-def test_a_part_is_described_by_kind_type_and_size_and_never_by_its_bytes() -> None:
-    made = file(PDF, name="report.pdf")
-    assert describe_part(made) == "file (application/pdf, 20009 bytes)"
-    assert placeholder_text(made) == "[unsupported file part (application/pdf, 20009 bytes)]"
-    assert describe_part(to_dict(made)) == describe_part(made)
-    assert made.data is not None
-    assert made.data[:20] not in repr(made)
-
-
-@pytest.mark.parametrize("n", range(6))
-def test_the_decoded_length_is_told_without_decoding(n: int) -> None:
-    assert decoded_len(base64.b64encode(b"x" * n).decode()) == n
-
-
-def test_no_data_has_no_length() -> None:
-    assert decoded_len(None) == decoded_len("") == 0
-
-
-def test_text_of_a_part_can_always_be_encoded() -> None:
-    assert text("a\udc97b").text == "a\ufffdb"
-
-
-def test_an_unsupported_part_error_carries_what_it_is_about() -> None:
-    error = UnsupportedPartError("audio", "audio/wav", "anthropic")
-    assert (error.part_type, error.mime_type, error.style) == ("audio", "audio/wav", "anthropic")
-    assert "anthropic has no shape for the audio part (audio/wav)" in str(error)
+def test_data_is_in_no_repr_and_no_error(tmp_path: Path) -> None:
+    data = b64(b"very secret bytes of a picture " * 20)
+    made = Part("image", mimeType="image/png", data=data)
+    shown = [repr(made), describe_part(made), placeholder_text(made)]
+    attempts: list[Callable[[], Any]] = [
+        lambda: image(data),
+        lambda: from_dict({"type": "image", "mimeType": "image/png", "data": data + "!"}),
+        lambda: from_dict({"type": data}),
+        lambda: from_dict({data: 1}),
+        lambda: replace(made, url="https://example.org"),
+        lambda: file(f"data:image/png;base64,{data}!"),
+        lambda: normalize_parts([to_dict(made) | {"url": "x"}]),
+    ]
+    for attempt in attempts:
+        with pytest.raises(ContentPartError) as caught:
+            attempt()
+        shown += [str(caught.value), repr(caught.value.__cause__)]
+    assert [] == [s for s in shown if data[:20] in s]

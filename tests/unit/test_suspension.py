@@ -3,104 +3,305 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
+import hashlib
+import os
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ferrule import Answer, Request, RequestError, ToolResult
-from ferrule.suspension import digest_of, parse_time, with_digest
+from ferrule.content import image, to_dict
+from ferrule.errors import RequestError, UsageError
+from ferrule.result import ToolResult
+from ferrule.strict_json import dumps, parse, plain, restore, typed
+from ferrule.suspension import Answer, Request, digest_of, parse_time, with_digest
+from tests.unit.values import DECLARED
 
-REQUEST = Request("r1", "approval", "Pay 5?", data={"tool": "pay", "arguments": {"amount": 5}})
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(200)) * 3
+FULL = Request(
+    id="req_1",
+    kind="approval",
+    prompt="Pay?",
+    url="https://example.org/pay",
+    data={"tool": "pay", "arguments": {"amount": 5}, "schema": {"type": "object"}},
+    expiresAt="2026-05-01T12:00:00Z",
+    preview=ToolResult.ok("5 EUR", parts=[image(PNG)]),
+    digest="ab" * 32,
+)
+ANSWER = Answer("req_1", False, {"a": 1}, "declined", {"amount": 4}, "ab" * 32)
 
 
-def test_the_wire_dict_has_exactly_the_fields_that_are_set_and_reads_back() -> None:
-    full = Request("r1", "input", "Name?", "https://x.invalid", {"a": 1}, "2026-05-01T12:00:00Z", "shown", "d" * 64)
-    assert list(full.to_dict()) == ["id", "kind", "prompt", "url", "data", "expiresAt", "preview", "digest"]
-    assert Request.from_dict(full.to_dict()) == full
-    assert list(Request("r1", "input", "Name?").to_dict()) == ["id", "kind", "prompt"]
-    answer = Answer("r1", True, {"a": 1}, "why", {"amount": 4}, "d" * 64)
-    assert list(answer.to_dict()) == ["id", "ok", "data", "reason", "arguments", "digest"]
-    assert Answer.from_dict(answer.to_dict()) == answer
+def refused(cls: Any, fields: Any) -> str:
+    with pytest.raises(RequestError) as caught:
+        cls.from_dict(fields)
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, UsageError)
+    return str(caught.value)
+
+
+def test_the_keys_are_exactly_those_that_are_set() -> None:
+    assert {"id": "r", "kind": "input", "prompt": "?"} == Request("r", "input", "?").to_dict()
+    assert ["id", "kind", "prompt", "url", "data", "expiresAt", "preview", "digest"] == list(FULL.to_dict())
+    assert {"id": "r", "ok": False} == Answer("r", False).to_dict()
+    assert ["id", "ok", "data", "reason", "arguments", "digest"] == list(ANSWER.to_dict())
+
+
+def test_both_come_back_from_their_dicts_and_from_the_journal() -> None:
+    assert FULL == Request.from_dict(FULL.to_dict())
+    assert ANSWER == Answer.from_dict(ANSWER.to_dict())
+    for value in (FULL, ANSWER, {"pending": [FULL]}):
+        assert value == restore(parse(dumps(typed(value))))
+    assert ANSWER.to_dict() == plain(ANSWER)
+
+
+@pytest.mark.parametrize("kind", ["approval", "input", "question", "authorization", "outcome", "a word of my own"])
+def test_the_kinds_are_an_open_vocabulary(kind: str) -> None:
+    assert kind == Request("r", kind, "").kind
+
+
+@pytest.mark.parametrize("missing", ["id", "kind", "prompt"])
+def test_a_request_without_a_required_field_names_it(missing: str) -> None:
+    fields = {k: v for k, v in FULL.to_dict().items() if k != missing}
+    assert f"the request has no field {missing!r}." == refused(Request, fields)
+
+
+def test_an_answer_needs_id_and_ok() -> None:
+    assert "the answer has no field 'ok'." == refused(Answer, {"id": "r"})
+    assert "the answer has no field 'id'." == refused(Answer, {"ok": True})
+
+
+def test_unknown_fields_are_refused_with_the_known_ones() -> None:
+    expected = "the request has an unknown field 'expires_at'. Its fields are data, digest, expiresAt, id, kind, preview, prompt, url."
+    assert expected == refused(Request, {**FULL.to_dict(), "expires_at": "2026-05-01T12:00:00Z"})
+    expected = "the answer has an unknown field 'who'. Its fields are arguments, data, digest, id, ok, reason."
+    assert expected == refused(Answer, {"id": "r", "ok": True, "who": "ann"})
+    assert "unknown field '5'" in refused(Answer, {"id": "r", "ok": True, 5: 1})
 
 
 @pytest.mark.parametrize(
-    ("cls", "value", "message"),
+    ("field", "value", "expected"),
     [
-        (Request, {"id": "r", "kind": "input"}, "the request has no field 'prompt'"),
-        (Request, {"id": "r", "kind": "input", "prompt": "?", "expires_at": "x"}, "unknown field 'expires_at'"),
-        (Request, {"id": "", "kind": "input", "prompt": "?"}, "id of the request must be a non-empty str"),
-        (Request, {"id": "r", "kind": "input", "prompt": 7}, "prompt of the request must be a"),
-        (Request, {"id": "r", "kind": "input", "prompt": "?", "data": [1]}, "data of the request 'r' must be a dict"),
-        (Answer, {"id": "r"}, "the answer has no field 'ok'"),
-        (Answer, {"id": "r", "ok": "yes"}, "ok of the answer to 'r' must be True or False, not str"),
-        (Answer, {"id": "r", "ok": 1}, "ok of the answer to 'r' must be True or False, not int"),
-        (Answer, {"id": "r", "ok": True, "arguments": []}, "arguments of the answer to 'r' must be a dict"),
+        ("id", "", "id of the request must be a non-empty str."),
+        ("id", 5, "id of the request must be a non-empty str."),
+        ("kind", None, "kind of the request must be a non-empty str."),
+        ("prompt", b"x", "prompt of the request must be a str."),
+        ("url", 5, "url of the request must be a str."),
+        ("digest", b"", "digest of the request must be a str."),
+        ("data", [1], "data of the request 'req_1' must be a dict, not list."),
+        ("expiresAt", 5, "expiresAt of the request must be a str."),
     ],
 )
-def test_a_malformed_field_is_refused_and_named(cls: Any, value: dict[str, Any], message: str) -> None:
-    with pytest.raises(RequestError, match=message):
-        cls.from_dict(value)
+def test_a_malformed_field_of_a_request_is_named(field: str, value: Any, expected: str) -> None:
+    assert expected == refused(Request, {**FULL.to_dict(), field: value})
 
 
-@pytest.mark.parametrize("when", ["tomorrow", "2026-05-01", "2026-05-01T12:00:00", "12:00", ""])
-def test_an_expiry_without_date_time_and_offset_is_refused(when: str) -> None:
-    with pytest.raises(RequestError, match=r"expiresAt must be an RFC 3339 time with offset"):
-        Request("r", "input", "?", expiresAt=when)
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("id", "", "id of the answer must be a non-empty str."),
+        ("ok", 1, "ok of the answer to 'req_1' must be True or False, not int."),
+        ("ok", "true", "ok of the answer to 'req_1' must be True or False, not str."),
+        ("ok", None, "ok of the answer to 'req_1' must be True or False, not NoneType."),
+        ("data", "x", "data of the answer 'req_1' must be a dict, not str."),
+        ("reason", 5, "reason of the answer must be a str."),
+        ("arguments", [], "arguments of the answer to 'req_1' must be a dict."),
+    ],
+)
+def test_a_malformed_field_of_an_answer_is_named(field: str, value: Any, expected: str) -> None:
+    assert expected == refused(Answer, {**ANSWER.to_dict(), field: value})
 
 
-@pytest.mark.parametrize("when", ["2026-05-01T12:00:00Z", "2026-05-01T12:00:00.5+02:00"])
-def test_an_expiry_with_offset_is_read(when: str) -> None:
-    assert parse_time(when).tzinfo is not None
+@pytest.mark.parametrize("value", [None, "text", [("id", "r")], 5])
+def test_what_is_no_dict_is_refused(value: Any) -> None:
+    name = type(value).__name__
+    assert f"the request must be a dict, not {name}." == refused(Request, value)
+    assert f"the answer must be a dict, not {name}." == refused(Answer, value)
+
+
+def test_neither_can_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        FULL.prompt = "Pay more?"  # type: ignore[misc]  # pyright: ignore
+    with pytest.raises(FrozenInstanceError):
+        ANSWER.ok = True  # type: ignore[misc]  # pyright: ignore
+
+
+@pytest.mark.case("C029")
+def test_lone_surrogates_are_replaced_in_every_text() -> None:
+    found = Request("r\udc97", "k\udc97", "p\udc97", url="u\udc97")
+    assert ("r\ufffd", "k\ufffd", "p\ufffd", "u\ufffd") == (found.id, found.kind, found.prompt, found.url)
+    assert "n\ufffd" == Answer("r", False, reason="n\udc97").reason
+
+
+# -- time -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-05-01T12:00:00Z", dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)),
+        ("2026-05-01t12:00:00z", dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)),
+        ("2026-05-01 12:00:00.25Z", dt.datetime(2026, 5, 1, 12, microsecond=250_000, tzinfo=dt.UTC)),
+        ("2026-05-01T14:00:00+02:00", dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)),
+        ("2026-05-01T12:00:00.123456789-00:00", dt.datetime(2026, 5, 1, 12, microsecond=123_456, tzinfo=dt.UTC)),
+    ],
+)
+def test_a_time_is_rfc_3339_with_its_offset(text: str, expected: dt.datetime) -> None:
+    assert expected == parse_time(text)
+    assert text == Request("r", "input", "?", expiresAt=text).expiresAt
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "soon", "2026-05-01", "2026-05-01T12:00:00", "2026-05-01T12:00Z", "20260501T120000.000000Z", "2026-02-30T12:00:00Z",
+     "2026-W18-5T12:00:00.00Z", "2026-05-01T12:00:00+0200", "2026-05-01T12:00:00,5Z", "2026-05-01T25:00:00Z",
+     "2026-05-01T12:00:00Z\n", "２０２６-05-01T12:00:00Z", "2026-05-01T12:00:00+02:00:30"],
+)  # fmt: skip
+def test_any_other_time_is_refused(text: str) -> None:
+    expected = "expiresAt must be an RFC 3339 time with offset, for example 2026-05-01T12:00:00Z."
+    assert expected == refused(Request, {**FULL.to_dict(), "expiresAt": text})
+
+
+# -- secrets ----------------------------------------------------------------------------------------------------
+
+PASSWORD = {"type": "string", "format": "password"}
+
+
+def deep(schema: Any, levels: int) -> Any:
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema}
+    return schema
 
 
 @pytest.mark.parametrize(
     "schema",
     [
-        {"type": "string", "format": "password"},
-        {"type": "object", "properties": {"a": {"anyOf": [{"type": "null"}, {"type": "string", "format": "password"}]}}},
-        {"type": "array", "items": [{"format": "password"}]},
+        PASSWORD,
+        {"type": "object", "properties": {"login": {"properties": {"pin": PASSWORD}}}},
+        {"anyOf": [{"type": "null"}, {"items": [PASSWORD]}]},
+        {"$defs": {"x": {"allOf": ({}, PASSWORD)}}},
+        deep(PASSWORD, 5_000),
     ],
+    ids=["itself", "property", "branch", "definition", "deep"],
 )
-def test_a_schema_that_asks_for_a_password_is_refused_at_any_depth(schema: dict[str, Any]) -> None:
-    with pytest.raises(RequestError, match="asks for a password"):
-        Request("r", "input", "?", data={"schema": schema})
+def test_a_schema_that_asks_for_a_password_is_refused(schema: Any) -> None:
+    expected = "request 'r' asks for a password in its schema. Keep secrets in a connection."
+    assert expected == refused(Request, {"id": "r", "kind": "input", "prompt": "?", "data": {"schema": schema}})
 
 
-def test_the_digest_covers_what_was_shown_and_not_the_id() -> None:
-    changed = [
-        Request("r1", "question", "Pay 5?", data=REQUEST.data),
-        Request("r1", "approval", "Pay 6?", data=REQUEST.data),
-        Request("r1", "approval", "Pay 5?", "https://x.invalid", REQUEST.data),
-        Request("r1", "approval", "Pay 5?", data={"tool": "pay", "arguments": {"amount": 6}}),
-        Request("r1", "approval", "Pay 5?", data=REQUEST.data, preview=ToolResult.ok("pays 5")),
+def test_a_schema_without_password_is_taken_however_large_or_cyclic() -> None:
+    cities = {"enum": [f"city {n}" for n in range(30_000)], "properties": {"format": {"enum": ["password"]}}}
+    cyclic: dict[str, Any] = {"type": "object"}
+    cyclic["properties"] = {"self": cyclic}
+    wide = {"properties": {f"p{n}": {"type": "string"} for n in range(20_000)}}
+    for schema in (cities, cyclic, wide, True, None, "password", deep({}, 5_000)):
+        data: dict[str, Any] = {"schema": schema, "note": {"format": "password"}}
+        assert data is Request("r", "input", "?", data=data).data
+
+
+# -- digest -----------------------------------------------------------------------------------------------------
+
+
+def test_the_digest_is_sha_256_over_what_is_shown_as_typed_json() -> None:
+    raw = b'["input","?",null,{"amount":{"$decimal":"1.10"}},null]'
+    request = Request("r", "input", "?", data={"amount": __import__("decimal").Decimal("1.10")})
+    assert hashlib.sha256(raw).hexdigest() == digest_of(request)
+
+
+def test_the_digest_covers_kind_prompt_url_data_and_preview_and_nothing_else() -> None:
+    changes: list[dict[str, Any]] = [
+        {"kind": "input"},
+        {"prompt": "Pay!"},
+        {"url": "https://example.org/"},
+        {"url": None},
+        {"data": {"tool": "pay", "arguments": {"amount": 6}}},
+        {"data": None},
+        {"preview": ToolResult.ok("6 EUR", parts=[image(PNG)])},
+        {"preview": ToolResult.ok("5 EUR", parts=[image(PNG + b"\0")])},
+        {"preview": None},
     ]
-    digests = {digest_of(r) for r in [REQUEST, *changed]}
-    assert len(digests) == 6
-    assert digest_of(Request("other", "approval", "Pay 5?", data=REQUEST.data)) == digest_of(REQUEST)
+    digests = [digest_of(FULL), *(digest_of(replace(FULL, **change)) for change in changes)]
+    assert len(digests) == len(set(digests))
+    for same in ({"id": "req_2"}, {"digest": None}, {"expiresAt": None}):
+        assert digest_of(FULL) == digest_of(replace(FULL, **same))
 
 
-def test_the_order_of_keys_does_not_change_the_digest() -> None:
-    a = Request("r", "input", "?", data={"x": 1, "y": 2})
-    b = Request("r", "input", "?", data={"y": 2, "x": 1})
-    assert digest_of(a) == digest_of(b)
+def test_the_digest_tells_types_apart_that_look_alike() -> None:
+    values: list[Any] = [
+        1,
+        "1",
+        1.5,
+        "1.5",
+        True,
+        [1],
+        (1,),
+        {1},
+        b"1",
+        None,
+        {"$int": "0x1"},
+        2**60,
+        {"a": 1},
+        {"$a": 1},
+    ]
+    assert len(values) == len({digest_of(Request("r", "input", "?", data={"x": v})) for v in values})
 
 
-def test_bytes_of_a_previewed_part_count_by_their_own_hash() -> None:
-    def shown(raw: bytes) -> Request:
-        data = base64.b64encode(raw).decode()
-        return Request("r", "approval", "?", preview=ToolResult.ok(parts=[{"type": "file", "mimeType": "a/b", "data": data}]))
-
-    assert digest_of(shown(b"a" * 99)) != digest_of(shown(b"b" * 99))
-    assert digest_of(shown(b"a" * 99)) == digest_of(shown(b"a" * 99))
+def test_the_order_of_keys_does_not_count() -> None:
+    one, other = {"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"d": 3, "c": 2}, "a": 1}
+    assert digest_of(Request("r", "k", "p", data=one)) == digest_of(Request("r", "k", "p", data=other))
 
 
-def test_a_request_with_its_digest_is_otherwise_the_same() -> None:
-    sealed = with_digest(REQUEST)
-    assert sealed.digest == digest_of(REQUEST) == digest_of(sealed)
-    assert (sealed.id, sealed.prompt) == (REQUEST.id, REQUEST.prompt)
+def test_bytes_of_parts_count_by_their_own_hash() -> None:
+    hashed = to_dict(image(PNG)) | {"data": hashlib.sha256(PNG).hexdigest()}
+    assert hashlib.sha256(
+        dumps(["k", "p", None, {"pic": {k: hashed[k] for k in sorted(hashed)}}, None])
+    ).hexdigest() in {
+        digest_of(Request("r", "k", "p", data={"pic": to_dict(image(PNG))})),
+        hashlib.sha256(dumps(["k", "p", None, {"pic": hashed}, None])).hexdigest(),
+    }
+    by_hash = {"type": "image", "mimeType": "image/png", "data": hashlib.sha256(PNG).hexdigest()}
+    shown = Request("r", "k", "p", data={"pic": to_dict(image(PNG))})
+    assert digest_of(shown) != digest_of(replace(shown, data={"pic": by_hash}))
 
 
-@pytest.mark.case("C029")
-def test_text_of_requests_and_answers_can_always_be_encoded() -> None:
-    assert Request("r", "input", "a\udc97").prompt == "a\ufffd"
-    assert Answer("r", False, reason="a\udc97").reason == "a\ufffd"
+@given(DECLARED)
+def test_the_digest_is_the_same_after_the_journal(value: Any) -> None:
+    request = Request("r", "approval", "?", data={"arguments": value}, preview=value)
+    stored = restore(parse(dumps(typed(request))))
+    assert digest_of(request) == digest_of(stored)
+    assert 64 == len(digest_of(request))
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40))
+def test_parts_with_other_bytes_have_other_digests(one: bytes, other: bytes) -> None:
+    def digest(raw: bytes) -> str:
+        made = {"type": "file", "mimeType": "a/b", "data": base64.b64encode(raw).decode()}
+        return digest_of(Request("r", "k", "p", preview=[made]))
+
+    assert (one == other) == (digest(one) == digest(other))
+
+
+SCRIPT = """
+from ferrule.suspension import Request, digest_of
+class Shown: pass
+print(digest_of(Request("r", "k", "p", data={"x": {"q", "w", 1, None}}, preview=[Shown(), Shown, print, lambda: 1])))
+"""
+
+
+def test_the_digest_is_the_same_in_every_process() -> None:
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT], env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert 1 == len(found)
+
+
+def test_with_digest_sets_it_and_leaves_the_rest() -> None:
+    assert replace(FULL, digest=digest_of(FULL)) == with_digest(FULL)
+    assert with_digest(FULL) == with_digest(with_digest(FULL))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 MAX_LENGTH = 64
@@ -26,7 +25,9 @@ def wire_name(name: str) -> str:
     """
     if _WIRE.fullmatch(name):
         return name
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    from hashlib import sha256  # loads a crypto library: only odd names pay for it
+
+    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     readable = _OTHER.sub("_", name).strip("_") or "tool"
     if not (readable[0].isalpha() or readable[0] == "_"):
         readable = "_" + readable

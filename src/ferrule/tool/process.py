@@ -14,7 +14,6 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import typing
 from collections import defaultdict
@@ -194,7 +193,11 @@ class _Kept:
 
 def _nameless_file() -> IO[bytes]:
     """A file for the input: a child that never reads it blocks nobody, and one may open /dev/stdin again."""
-    return os.fdopen(os.memfd_create("input"), "w+b") if sys.platform == "linux" else tempfile.TemporaryFile()
+    if sys.platform == "linux":
+        return os.fdopen(os.memfd_create("input"), "w+b")
+    from tempfile import TemporaryFile
+
+    return TemporaryFile()
 
 
 def _open(
