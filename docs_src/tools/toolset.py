@@ -16,7 +16,7 @@ async def update(name: str) -> str:
 
 
 tools = Toolset([search_files, update])
-print([t.wire_name for t in tools])
+print(tools.wire_names)
 print(asyncio.run(tools.call("user-profile_update_0c6c4839", {"name": "Ada"})).output)
 print(asyncio.run(tools.call("serch_files", {"query": "a"})).output)
 print(tools.filter(lambda t: t.effect == "read").prefix("local_").names)

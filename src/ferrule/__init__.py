@@ -111,6 +111,14 @@ _HOME: dict[str, str] = {
 }
 
 
+def _version() -> str:
+    metadata = import_module("importlib.metadata")
+    try:
+        return metadata.version("ferrule")
+    except metadata.PackageNotFoundError:  # run from its sources
+        return "0+unknown"
+
+
 class _Face(ModuleType):
     """The package as a module object: names load on first use.
 
@@ -121,7 +129,7 @@ class _Face(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name == "__version__":
-            value: Any = import_module("importlib.metadata").version("ferrule")
+            value: Any = _version()
         elif name in _HOME:
             value = getattr(import_module(_HOME[name]), name)
         else:

@@ -89,6 +89,8 @@ class Part:
         if (self.data is None) == (self.url is None):
             found = "neither data nor url" if self.data is None else "both data and url"
             raise ContentPartError(f"{_a(self.type)} part has {found}. Give exactly one of them.")
+        if self.url is not None and not self.url.lower().startswith(("http://", "https://")):
+            raise ContentPartError(f"the url of {_a(self.type)} part must be http(s). Read anything else into data.")
 
 
 _KEYS = ("type", "text", "mimeType", "data", "url", "name")
@@ -499,4 +501,10 @@ def _getter(value: Part | Mapping[str, Any]) -> Any:
     return value.get if isinstance(value, Mapping) else lambda key: getattr(value, key)  # pyright: ignore
 
 
-register(Part, Codec("$part", to_dict, to_dict, from_dict))
+def _without_data(value: Part) -> dict[str, Any]:
+    """What events, models and HTTP clients read of a part inside a value: its size in place of its data."""
+    shown = to_dict(value)
+    return {**shown, "data": None, "size": decoded_len(shown["data"])} if "data" in shown else shown
+
+
+register(Part, Codec("$part", _without_data, to_dict, from_dict))

@@ -18,11 +18,14 @@ _WORD = r"(?:api[_-]?key|access[_-]?key|account[_-]?key|secret|token|passw(?:or)
 _NAME = rf"(?:[\w.-]{{0,40}}{_WORD}[\w.-]{{0,40}}|key|auth|sig|code)"
 _PATTERNS = (
     # ?key=… and &token=… of a URL, up to the next separator
-    rf"(?P<kept>[?&;#]{_NAME}=)[^&\s#'\"<>]+",
+    rf"(?P<kept>[?&;#]{_NAME}=)[^&;\s#'\"<>]+",
     # scheme://user:password@host; a password may hold an @ itself
     r"(?P<kept>\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@]{0,200}:)[^\s/]{1,1000}(?=@)",
     # Authorization: Bearer …, Basic …
     r"(?P<kept>\b(?:bearer|basic)\s{1,5})[A-Za-z0-9._~+/=-]{6,}",
+    # Authorization: Token …, Digest …; Cookie: …
+    r"(?P<kept>\b(?:authorization|(?:set-)?cookie)['\"]?\s{0,5}[:=](?![\s'\"]{0,6}(?:bearer|basic)\b)\s{0,5}['\"]?)"
+    r"[^\s'\"][^'\"\r\n]*",
     # X-Api-Key: …, "api_key": "…"
     r"(?P<kept>(?:api[_-]?key|(?:access|auth|refresh|session)[_-]?token|secret|passw(?:or)?d)['\"]?\s{0,5}[:=]\s{0,5}['\"]?)"
     r"[^\s'\",;&)]+",

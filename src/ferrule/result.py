@@ -399,7 +399,7 @@ def as_result(value: Any) -> ToolResult:
         return _from_parts(value, [file(cast("bytes", value))])
     if isinstance(value, Part):
         return _from_parts(value, [value])
-    if isinstance(value, list | tuple) and any(isinstance(v, Part) for v in cast("list[Any]", value)):
+    if type(value) in (list, tuple) and any(isinstance(v, Part) for v in cast("list[Any]", value)):
         return _from_parts(value, cast("list[Any]", value))
     return ToolResult.ok(value)
 
@@ -473,7 +473,7 @@ def leaves_of(error: BaseException) -> list[BaseException]:
             todo.extend(reversed(cast("BaseExceptionGroup[BaseException]", e).exceptions))
         else:
             found.append(e)
-    return found
+    return found or [error]
 
 
 def describe_exception(error: BaseException) -> str:

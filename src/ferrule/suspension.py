@@ -182,10 +182,10 @@ def _parts_by_hash(value: Any, sha256: Callable[[bytes], Any]) -> Any:
         return [_parts_by_hash(v, sha256) for v in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
-    fields_ = cast("dict[str, Any]", value)
-    if isinstance(fields_.get("data"), str) and is_part_dict(fields_):
-        return {**fields_, "data": sha256(base64.b64decode(fields_["data"])).hexdigest()}
-    return {k: _parts_by_hash(fields_[k], sha256) for k in sorted(fields_)}
+    found = cast("dict[str, Any]", value)
+    if isinstance(found.get("data"), str) and is_part_dict(found):
+        found = {**found, "data": sha256(base64.b64decode(found["data"])).hexdigest()}
+    return {k: _parts_by_hash(found[k], sha256) for k in sorted(found)}
 
 
 def _asks_for_secret(schema: object) -> bool:
@@ -211,8 +211,9 @@ def _check_text(value: Any, what: str, required: tuple[str, ...], optional: tupl
         text = getattr(value, name)
         if text is None and name in optional:
             continue
-        if not isinstance(text, str) or (name in ("id", "kind") and not text):
-            raise RequestError(f"{name} of the {what} must be a {'non-empty ' * (name in required)}str.")
+        filled = name in ("id", "kind")
+        if not isinstance(text, str) or (filled and not text):
+            raise RequestError(f"{name} of the {what} must be a {'non-empty ' * filled}str.")
         object.__setattr__(value, name, clean(text))
 
 

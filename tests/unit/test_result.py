@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import copy
 import dataclasses
 import json
@@ -14,6 +16,7 @@ import pytest
 
 from ferrule import (
     Failure,
+    Opaque,
     Part,
     Request,
     ToolResult,
@@ -38,7 +41,13 @@ PART = {"type": "file", "mimeType": "text/plain", "data": DATA}
 
 def test_the_plain_constructor_takes_output_flag_metadata_and_parts_in_that_order() -> None:
     made = ToolResult("text", False, {"n": 1}, [PART])
-    assert (made.output, made.is_error, made.metadata, made.parts, made.value) == ("text", False, {"n": 1}, [PART], "text")
+    assert (made.output, made.is_error, made.metadata, made.parts, made.value) == (
+        "text",
+        False,
+        {"n": 1},
+        [PART],
+        "text",
+    )
     broken = ToolResult("no", True)
     assert (broken.value, broken.failure, broken.error) == (None, Failure("refused"), "no")
 
@@ -126,6 +135,29 @@ def test_values_that_refuse_comparison_do_not_break_equality() -> None:
     assert ToolResult.ok(array, output="a") != ToolResult.ok(np.arange(3), output="a")
 
 
+@pytest.mark.needs("numpy")
+def test_metadata_that_refuses_comparison_does_not_break_equality() -> None:
+    import numpy as np
+
+    array: Any = np.arange(3)
+    assert ToolResult("a", False, {"k": array}) == ToolResult("a", False, {"k": array})
+    assert ToolResult("a", False, {"k": array}) != ToolResult("a", False, {"k": np.arange(3)})
+
+
+def test_a_result_has_no_hash_because_it_holds_dicts() -> None:
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(ToolResult.ok(1))
+
+
+def test_output_is_an_exact_str_without_lone_surrogates() -> None:
+    class Text(str):
+        pass
+
+    for made in (ToolResult(Text("a"), False), ToolResult.ok(Text("a")), ToolResult.ok(1, output=Text("a"))):
+        assert (str, "a") == (type(made.output), made.output)
+    assert ("a\ufffd", "a\ufffd") == (ToolResult("a\udc97", False).output, ToolResult("a\udc97", False).value)
+
+
 # -- failures ---------------------------------------------------------------------------------------------------
 
 
@@ -176,7 +208,9 @@ def test_a_group_whose_leaves_agree_has_their_code() -> None:
     assert (made.failure.code, made.failure.retryable) == ("timeout", True)
 
 
-@pytest.mark.parametrize(("status", "code"), [(401, "denied"), (404, "exception"), (429, "rate_limited"), (503, "unavailable")])
+@pytest.mark.parametrize(
+    ("status", "code"), [(401, "denied"), (404, "exception"), (429, "rate_limited"), (503, "unavailable")]
+)
 def test_an_error_with_an_http_response_is_classified_by_its_status(status: int, code: str) -> None:
     class Response:
         status_code = status
@@ -189,12 +223,78 @@ def test_an_error_with_an_http_response_is_classified_by_its_status(status: int,
     assert failure.code == code
 
 
+def test_an_http_status_is_found_on_the_error_itself_and_a_property_that_raises_tells_nothing() -> None:
+    class StatusError(Exception):
+        status = 429
+
+    class Unready(Exception):
+        @property
+        def response(self) -> Any:
+            raise RuntimeError("no response yet")
+
+    class ConnectTimeout(Exception):
+        pass
+
+    named = type("Timeout", (ConnectTimeout,), {})
+    codes = [
+        f.code for e in (StatusError(), Unready(), named(), ConnectTimeout()) if (f := ToolResult.failed(e).failure)
+    ]
+    assert ["rate_limited", "exception", "timeout", "exception"] == codes
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (TimeoutError(), "timeout"),
+        (PermissionError(), "denied"),
+        (ConnectionRefusedError(), "unavailable"),
+        (asyncio.CancelledError(), "cancelled"),
+        (ExceptionGroup("x", [TimeoutError(), PermissionError()]), "exception"),
+        (ValueError(), "exception"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else type(v).__name__,
+)
+def test_an_exception_is_classified_by_its_kind(error: BaseException, code: str) -> None:
+    failure = ToolResult.failed(error).failure
+    assert failure is not None
+    assert (code, type(leaves_of(error)[0]).__name__) == (failure.code, failure.type)
+
+
+def test_groups_that_share_their_groups_are_unwrapped_in_linear_time() -> None:
+    group: ExceptionGroup[Exception] = ExceptionGroup("0", [ValueError("v")])
+    for level in range(60):
+        group = ExceptionGroup(str(level), [group, group])
+    assert "ValueError: v" == describe_exception(group)
+
+
+@pytest.mark.case("C034")
+def test_credentials_in_exceptions_and_groups_are_masked_and_the_text_is_bounded() -> None:
+    leaf = ValueError("GET https://api.example.invalid/s?key=FAKEKEY123&q=1 failed " + "x" * 10_000)
+    for error in (leaf, ExceptionGroup("x", [leaf, leaf, KeyError("FAKE")])):
+        text = ToolResult.failed(error).output
+        assert "FAKEKEY123" not in text
+        assert "?key=[redacted]&q=1" in text
+        assert len(text) < 3_000
+
+
+def test_an_unknown_code_of_any_type_is_refused() -> None:
+    for code in ("oops", "", None, 5, ["timeout"]):
+        with pytest.raises(UsageError, match="unknown failure code"):
+            Failure(code)  # pyright: ignore[reportArgumentType]
+
+
 # -- suspension -------------------------------------------------------------------------------------------------
 
 
 def test_a_pending_result_is_no_success_and_no_failure() -> None:
     made = pending(kind="input", prompt="Which?", url="https://x.invalid")
-    assert (made.status, made.success, made.is_error, made.error, made.failure) == ("suspended", False, True, None, None)
+    assert (made.status, made.success, made.is_error, made.error, made.failure) == (
+        "suspended",
+        False,
+        True,
+        None,
+        None,
+    )
     assert made.output == "Which?\nhttps://x.invalid"
     request = pending_of(made)
     assert request is not None
@@ -269,6 +369,51 @@ def test_what_a_tool_wrote_by_hand_is_checked_and_what_is_wrong_is_named(given: 
         assert error in made.output
 
 
+@pytest.mark.parametrize("raw", [b"a,b\n", bytearray(b"a,b\n"), memoryview(b"a,b\n")], ids=lambda r: type(r).__name__)
+def test_bytes_are_a_file_part_and_stay_the_value(raw: Any) -> None:
+    made = as_result(raw)
+    assert made.value is raw
+    assert "file (text/plain, 4 bytes)" == made.output
+    assert [{"type": "file", "mimeType": "text/plain", "data": "YSxiCg=="}] == made.parts
+
+
+def test_one_part_is_a_part_and_its_line() -> None:
+    made = as_result(file(b"a", mime_type="text/csv"))
+    assert ("file (text/csv, 1 bytes)", 1) == (made.output, len(made.parts or []))
+    assert ("words", None) == (
+        as_result(Part("text", text="words")).output,
+        as_result(Part("text", text="words")).parts,
+    )
+
+
+@pytest.mark.case("C040")
+def test_a_pdf_is_a_part_and_never_text() -> None:
+    made = as_result(["the contract:", file(b"%PDF-1.7\n" + bytes(20), name="contract.pdf")])
+    assert "the contract:\nfile (application/pdf, 29 bytes)" == made.output
+
+
+@pytest.mark.parametrize("parts", ["text", {"type": "text"}, 7, (n for n in ())], ids=lambda p: type(p).__name__)
+def test_parts_that_are_no_list_make_a_failure_that_says_so(parts: Any) -> None:
+    made = as_result(ToolResult("x", False, None, parts))
+    assert f"The tool returned parts as {type(parts).__name__}, not as a list." == made.error
+    assert "done" in repr(ToolResult("x", False, None, parts))
+
+
+def test_a_request_written_as_a_dict_is_converted() -> None:
+    given = ToolResult("wait", True, {"pending": {"id": "r", "kind": "input", "prompt": "?"}, "k": 1})
+    made = as_result(given)
+    assert {"pending": Request("r", "input", "?"), "k": 1} == made.metadata
+    assert ("suspended", None, "wait") == (made.status, made.failure, made.output)
+    assert Request("r", "input", "?") == pending_of(given)
+
+
+def test_parts_written_by_hand_become_canonical_and_equal_ones_are_left_alone() -> None:
+    given = ToolResult("x", False, None, [{**PART, "name": None}])
+    assert [PART] == as_result(given).parts
+    sound = ToolResult("x", False, None, [PART])
+    assert as_result(sound) is sound
+
+
 # -- what is shown ----------------------------------------------------------------------------------------------
 
 
@@ -279,6 +424,20 @@ def test_the_repr_elides_long_text_and_never_shows_data_or_metadata() -> None:
     assert "file (text/plain, 11 bytes)" in shown
     assert DATA not in shown
     assert "tok_FAKE" not in shown
+
+
+def test_the_repr_shows_neither_bytes_nor_the_data_of_parts_inside_values() -> None:
+    data = base64.b64encode(b"very secret picture").decode()
+    pic = {"type": "image", "mimeType": "image/png", "data": data}
+    for value in (b"very secret", pic, [pic], {"a": pic}, Part(**pic), [Part(**pic)]):
+        shown = repr(ToolResult.ok(value, output="x", parts=[pic]))
+        assert data[:8] not in shown
+        assert "secret" not in shown
+
+
+@pytest.mark.parametrize("parts", [[5], [None], [{"type": 1}], [{"type": "image", "data": 5}], "x", 5], ids=repr)
+def test_the_repr_survives_parts_that_are_none(parts: Any) -> None:
+    assert "ToolResult(done, output='x'" in repr(ToolResult("x", False, {1: 2}, parts))
 
 
 def test_the_repr_survives_a_value_whose_repr_raises() -> None:
@@ -301,7 +460,10 @@ def test_the_repr_survives_a_value_whose_repr_raises() -> None:
         (ToolResult.ok({"status": 200}), {"status": 200}),
         (ToolResult.ok({"success": False, "error": "x"}), {"success": False, "error": "x"}),
         (ToolResult.failed("Webhook request failed"), {"success": False, "error": "Webhook request failed"}),
-        (ToolResult.ok([ToolResult.ok(1), {"b": ToolResult.failed("no")}]), [1, {"b": {"success": False, "error": "no"}}]),
+        (
+            ToolResult.ok([ToolResult.ok(1), {"b": ToolResult.failed("no")}]),
+            [1, {"b": {"success": False, "error": "no"}}],
+        ),
         (ToolResult.ok(2**60), "1152921504606846976"),
     ],
 )
@@ -339,3 +501,34 @@ def test_whatever_text_goes_in_every_byte_that_comes_out_is_strict_json() -> Non
     for value in (plain(made), typed(made), plain(ToolResult.failed(bad)), plain(ToolResult.failed(ValueError(bad)))):
         json.loads(dumps(value).decode())
     made.output.encode()
+
+
+def test_a_value_that_is_the_output_is_stored_once() -> None:
+    long = "word " * 1_000
+    for made in (
+        ToolResult.ok(long),
+        ToolResult(long, False),
+        dataclasses.replace(ToolResult.ok(long), value=" ".join(long.split(" "))),
+    ):
+        assert len(dumps(typed(made))) < 5_100
+        assert restore(typed(made)) == made
+
+
+def test_results_inside_results_come_back_at_any_depth_up_to_the_bound() -> None:
+    made = ToolResult.ok(1)
+    for _ in range(27):
+        made = ToolResult.ok({"inner": [made]}, output="outer")
+    found = restore(orjson.loads(dumps(typed(made))))
+    for _ in range(27):
+        assert "outer" == found.output
+        found = found.value["inner"][0]
+    assert ToolResult.ok(1) == found
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [None, [], {}, {"output": 5, "is_error": False}, {"output": "x", "is_error": 1}, {"output": "x", "is_error": True, "failure": ["oops"]}],
+    ids=repr,
+)  # fmt: skip
+def test_a_damaged_stored_result_is_opaque(payload: Any) -> None:
+    assert isinstance(restore({"$result": payload}), Opaque)

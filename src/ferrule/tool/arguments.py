@@ -7,13 +7,20 @@ guessing, and no value is echoed in an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import dataclasses
+import datetime as dt
+import json
+from collections.abc import Callable, Iterable, Mapping, Set
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
 from typing import Any, Protocol, cast
+from uuid import UUID
 
 import orjson
 
 from ferrule.errors import JSONSyntaxError, ToolDefinitionError, UsageError
-from ferrule.strict_json import clean, dumps, parse, plain
+from ferrule.strict_json import dumps, parse, plain
 
 Schema = dict[str, Any]
 MAX_FAULTS = 10
@@ -95,12 +102,60 @@ def as_text(arguments: object) -> str | bytes:
     if isinstance(arguments, bytes):
         return "{}" if arguments.strip() in (b"", b"null") else arguments
     if isinstance(arguments, str):
-        return "{}" if arguments.strip() in ("", "null") else clean(arguments)
+        return "{}" if arguments.strip() in ("", "null") else _encodable(arguments)
     if arguments is None:
         return "{}"
     if isinstance(arguments, Mapping):
-        return dumps(plain(cast("Mapping[str, Any]", arguments), big_ints="number"))
+        return _written(cast("Mapping[str, Any]", arguments))
     raise UsageError(f"arguments must be a mapping, JSON text or None, not {type(arguments).__name__}.")
+
+
+def _encodable(text: str) -> str:
+    """Text with surrogate pairs joined, as two halves of an escape leave them; a lone one is refused, not replaced."""
+    if text.isascii():
+        return text
+    try:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        pass
+    raise InvalidArguments("The arguments are not valid JSON: a lone surrogate. Send one JSON object.")
+
+
+def _written(arguments: Mapping[str, Any]) -> bytes:
+    """A mapping from code as JSON text; what JSON cannot hold is refused, for no argument may change on its way."""
+    try:
+        text = json.dumps(
+            dict(arguments), ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json_value
+        )
+        return _encodable(text).encode()
+    except RecursionError:
+        reason = "nested too deeply"
+    except ValueError:
+        reason = "NaN, an infinity, or a value that contains itself"
+    except TypeError as error:
+        reason = str(error)
+    raise InvalidArguments(f"The arguments cannot be written as JSON: {reason}.")
+
+
+def _json_value(value: Any) -> Any:
+    """What stands in JSON for an instance of a parameter's type."""
+    if isinstance(value, _LEAVES):
+        return plain(value, big_ints="number")
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    if isinstance(value, Set):
+        return list(cast("Set[Any]", value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    for method in ("get_secret_value", "tolist"):
+        if hasattr(type(value), method):
+            return getattr(value, method)()
+    if hasattr(type(value), "model_dump"):
+        return value.model_dump(by_alias=True)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+_LEAVES = (Decimal, UUID, PurePath, dt.date, dt.time, dt.timedelta, bytes, bytearray, Enum)
 
 
 def _sentence(problem: JSONSyntaxError | Fault) -> str:

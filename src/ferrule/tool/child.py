@@ -145,7 +145,10 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
         found = find(address)
         parameters = found.parameters if isinstance(found, FunctionLike) else _AnyObject()
         arguments, _ = read(parameters, text)
-        return {"value": typed(_call(cast("Callable[..., Any]", function_of(found)), arguments))}
+        value = _call(cast("Callable[..., Any]", function_of(found)), arguments)
+        if isinstance(value, BaseException):  # returned, it is a failure as anywhere
+            raise value
+        return {"value": typed(value)}
     except BaseException as error:  # SystemExit too: whatever the function does, the caller learns of it
         return {"error": [*classify(error), describe_exception(error)]}
 

@@ -193,8 +193,8 @@ class Context(Generic[Deps]):
     """
 
     __slots__ = (
-        "_asked", "_call_id", "_cancelled", "_connections", "_effect_key", "_on_progress", "_state", "answers", "attempt",
-        "deadline", "deps", "run_context", "run_id", "state", "variables",
+        "_asked", "_call_id", "_cancelled", "_connections", "_effect_key", "_is_call", "_nested", "_on_progress",
+        "_state", "answers", "attempt", "deadline", "deps", "run_context", "run_id", "state", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -228,22 +228,30 @@ class Context(Generic[Deps]):
         self._connections = connections
         self._on_progress = on_progress
         self._asked = 0
+        self._nested = 0
+        self._is_call = False
         self._cancelled = False
 
     def for_call(self, arguments: Mapping[str, Any], deadline: float | None) -> Context[Deps]:
         """The context of one call made with this one: its own snapshot of the variables.
 
+        A call made from inside a call gets an id and key below the outer one's,
+        and none of its answers: what was said to one was not said to the other.
+
         Args:
             arguments: The call's arguments by name.
             deadline: `time.monotonic()` after which nobody waits.
         """
-        return type(self)(
+        inside = self._is_call
+        if inside:
+            self._nested += 1
+        made = type(self)(
             run_id=self.run_id,
-            call_id=self._call_id,
-            effect_key=self._effect_key,
+            call_id=f"{self.call_id}/{self._nested}" if inside else self._call_id,
+            effect_key=f"{self.effect_key}/{self._nested}" if inside else self._effect_key,
             attempt=self.attempt,
-            answers=self.answers,
-            state=self._state,
+            answers=() if inside else self.answers,
+            state=None if inside else self._state,
             deps=self.deps,
             run_context=self.run_context,
             variables=self.variables.snapshot(arguments),
@@ -251,6 +259,8 @@ class Context(Generic[Deps]):
             connections=self._connections,
             on_progress=self._on_progress,
         )
+        made._is_call = True
+        return made
 
     @property
     def call_id(self) -> str:
@@ -292,8 +302,12 @@ class Context(Generic[Deps]):
         Args:
             value: Anything plain: text, a number, a dict.
         """
-        if self._on_progress is not None:
+        if self._on_progress is None:
+            return
+        try:
             self._on_progress(value)
+        except Exception:  # whoever listens must not decide how the call ends
+            self.log.exception("a listener to progress raised")
 
     def connection(self, name: str) -> Any:
         """The client of a configured connection.

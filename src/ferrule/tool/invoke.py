@@ -12,8 +12,9 @@ import dis
 import inspect
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -56,7 +57,7 @@ def how_it_runs(function: Callable[..., Any], *, thread: bool, process: bool) ->
         own = getattr(getattr(function, "__func__", function), "__code__", None)
         waits = own is None or own is not code or any(i.opname in _AWAITS for i in _body(own))
         return "task" if waits else "step"
-    called = getattr(type(function), "__call__", None)  # of an object that is callable
+    called = vars(type(function)).get("__call__")  # of an object that is callable
     if inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(called):
         return "task"
     return "thread" if thread else "inline"
@@ -121,7 +122,7 @@ async def execute(
     inner = None if context is None and tool.injected == () else _for_call(tool, values, context)
     try:
         if tool.runs == "step":
-            value = await tool.start(values, inner)
+            value = _step(tool.start(values, inner))
             if type(value) not in _SETTLED and _is_live(value):
                 value = await _Attempt(tool, values, inner, text, late).in_task(value)
         else:
@@ -129,7 +130,7 @@ async def execute(
         result = as_result(value)
     except BaseException as error:
         result = _from_error(error, once=tool.effect == "once")
-    if context is not None and inner is not None and not inner.cancelled():
+    if context is not None and inner is not None and not inner.cancelled() and result.status != "suspended":
         context.variables.apply(inner.variables)
     if tool.output_check is not None:
         result = checked(result, tool.output_check, tool.name)
@@ -137,6 +138,16 @@ async def execute(
     if limit is not None and len(result.output) > limit:
         result = bounded(result, limit, inner.call_id if inner is not None else None)
     return result
+
+
+def _step(body: Coroutine[Any, Any, Any]) -> Any:
+    """The value of a coroutine that ends in its first step; context variables it sets stay its own, as in a task."""
+    try:
+        copy_context().run(body.send, None)
+    except StopIteration as end:
+        return end.value
+    body.close()
+    raise RuntimeError("a function without an await has waited")
 
 
 def _for_call(tool: Tool, values: dict[str, Any], context: Context[Any] | None) -> Context[Any]:
@@ -153,7 +164,7 @@ def _from_error(error: BaseException, *, once: bool) -> ToolResult:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise error
-        elif not isinstance(leaf, Exception | Suspend):
+        elif isinstance(leaf, KeyboardInterrupt | SystemExit | GeneratorExit):
             raise error
     asked = next((leaf for leaf in leaves if isinstance(leaf, Suspend)), None)
     if asked is not None:
@@ -242,8 +253,11 @@ class _Attempt:
 
     def in_this_thread(self) -> Any:
         """Call the sync body; a generator is run to its end here."""
-        value = self.start()
-        return _exhaust(value, self.report) if inspect.isgenerator(value) else value
+        try:
+            value = self.start()
+            return _exhaust(value, self.report) if inspect.isgenerator(value) else value
+        except StopIteration as error:  # a future cannot carry it: whoever waits would wait for ever
+            return ToolResult.failed(error)
 
     async def in_process(self) -> Any:
         """Run the body in a child process, which the deadline really ends."""
@@ -326,7 +340,9 @@ async def _consume(value: Any, report: Callable[[Any], None]) -> Any:
         value = await value
     if inspect.isasyncgen(value):
         return await _last(cast("AsyncGenerator[Any, Any]", value), report)
-    return _exhaust(value, report) if inspect.isgenerator(value) else value
+    if inspect.isgenerator(value):  # its steps are sync code, which must not hold the event loop
+        return await asyncio.wrap_future(POOL.submit(partial(_exhaust, value, report)))
+    return value
 
 
 async def _last(stream: AsyncGenerator[Any, Any], report: Callable[[Any], None]) -> Any:
@@ -342,11 +358,13 @@ async def _last(stream: AsyncGenerator[Any, Any], report: Callable[[Any], None])
 
 
 def _exhaust(stream: Generator[Any, Any, Any], report: Callable[[Any], None]) -> Any:
-    while True:
-        try:
+    try:
+        while True:
             report(next(stream))
-        except StopIteration as end:
-            return end.value
+    except StopIteration as end:
+        return end.value
+    finally:
+        stream.close()
 
 
 async def _ended(future: asyncio.Future[Any], seconds: float) -> bool:

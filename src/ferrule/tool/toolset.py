@@ -164,6 +164,11 @@ class Toolset:
         return len(self._tools)
 
     @property
+    def wire_names(self) -> tuple[str, ...]:
+        """The names that providers see, in order of registration."""
+        return tuple(self._by_wire)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names, in order of registration."""
         return tuple(self._tools)

@@ -303,8 +303,23 @@ def test_a_surrogate_pair_arrives_as_one_character(parameters: Any, arguments: A
 
 @pytest.mark.case("C029")
 @pytest.mark.parametrize("arguments", ['{"value":"a\udc97b"}', {"value": "a\udc97b"}])
-def test_a_lone_surrogate_in_given_text_is_replaced(arguments: Any) -> None:
-    assert checked(anything, arguments) == {"value": "a\ufffdb"}
+def test_a_lone_surrogate_is_refused_and_not_replaced(arguments: Any) -> None:
+    with pytest.raises(InvalidArguments, match="The arguments are not valid JSON: a lone surrogate"):
+        checked(anything, arguments)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("inf"), object(), {"a": {1: object()}}, {(1, 2): 3}],
+    ids=["nan", "infinity", "object", "nested object", "tuple key"],
+)
+def test_what_json_cannot_hold_is_refused_in_a_mapping_and_never_changed(value: Any) -> None:
+    with pytest.raises(InvalidArguments, match="The arguments cannot be written as JSON"):
+        checked(anything, {"value": value})
+
+
+def test_a_mapping_is_passed_whole_whatever_its_size() -> None:
+    assert len(checked(anything, {"value": [1] * 300_000})["value"]) == 300_000
 
 
 # -- unwrapping JSON text ---------------------------------------------------------------------------------------

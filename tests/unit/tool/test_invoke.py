@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.clock import run
 
-from ferrule import Context, Part, Tool, ToolResult, Variables, tool
+from ferrule import Answer, Context, Part, Request, Tool, ToolResult, Variables, tool
 from ferrule.tool.invoke import how_it_runs, invoke
 
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
@@ -730,3 +730,107 @@ def test_bytes_become_a_file_part() -> None:
     result = run(fetch.call())
     assert result.parts is not None
     assert (result.output, result.parts[0]["mimeType"]) == ("file (application/pdf, 12 bytes)", "application/pdf")
+
+
+# -- calls inside calls -----------------------------------------------------------------------------------------
+
+
+def test_a_call_inside_a_call_has_a_key_of_its_own_and_none_of_the_answers() -> None:
+    @tool
+    async def inner(ctx: Context[Any]) -> str:
+        ctx.ask("approval", "Delete?")
+        return ctx.effect_key
+
+    @tool
+    async def outer(ctx: Context[Any]) -> list[Any]:
+        ctx.ask("approval", "Delete?")
+        nested = await inner.call({}, ctx)
+        return [ctx.effect_key, nested.status]
+
+    given = [(Request("r1", "approval", "Delete?"), Answer("r1", True))]
+    assert run(outer.call({}, Context(call_id="c1", answers=given))).value == ["c1", "suspended"]
+
+
+def test_a_suspended_call_changes_no_variables() -> None:
+    class Count(Tool):
+        @property
+        def name(self) -> str:
+            return "count"
+
+        def execute(self, context: Context[Any]) -> None:
+            context.variables["n"] = context.variables.get("n", 0) + 1
+            context.ask("input", "More?")
+
+    variables = Variables()
+    assert asyncio.run(Count().call({}, Context(variables=variables))).status == "suspended"
+    assert variables.as_dict() == {}
+
+
+# -- odd bodies -------------------------------------------------------------------------------------------------
+
+
+def test_a_stop_iteration_in_a_thread_is_a_failure_and_no_wait_for_ever() -> None:
+    @tool(effect="read", timeout=60)
+    def first() -> int:
+        return next(iter(()))
+
+    assert asyncio.run(first.call()).error == "StopIteration"
+
+
+def test_a_tool_in_one_step_keeps_its_context_variables_to_itself() -> None:
+    @tool
+    async def change() -> str:
+        tenant.set("changed")
+        return tenant.get()
+
+    async def main() -> tuple[Any, str]:
+        tenant.set("mine")
+        return (await change.call()).value, tenant.get()
+
+    assert run(main()) == ("changed", "mine")
+
+
+def test_a_coroutine_returned_by_a_function_without_await_is_awaited() -> None:
+    async def later() -> int:
+        await asyncio.sleep(1)
+        return 7
+
+    @tool
+    async def start() -> Any:
+        return later()
+
+    assert run(start.call()).value == 7
+
+
+def test_an_exception_that_is_no_exception_is_data_too() -> None:
+    class Panic(BaseException):
+        pass
+
+    assert run(raising(Panic("p")).call()).error == "Panic: p"
+
+
+def test_a_listener_to_progress_that_raises_does_not_decide_how_the_call_ends() -> None:
+    def broken(_: Any) -> None:
+        raise ValueError("listener")
+
+    @tool
+    def count() -> Generator[int, None, str]:
+        yield 1
+        return "counted"
+
+    assert asyncio.run(count.call({}, Context(on_progress=broken))).value == "counted"
+
+
+def test_what_a_generator_opened_is_closed_when_its_call_ends() -> None:
+    closed: list[bool] = []
+
+    @tool
+    def count() -> Generator[int, None, None]:
+        try:
+            yield 1
+            raise ValueError("v")
+        finally:
+            closed.append(True)
+
+    assert asyncio.run(count.call()).error == "ValueError: v"
+    assert closed == [True]

@@ -1,0 +1,81 @@
+"""The exception tree: one base, and each class says who has something to mend."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import re
+
+import pytest
+
+from ferrule import errors
+from ferrule.errors import FerruleError, JSONSyntaxError, UnknownToolError, UnsupportedPartError, UsageError
+
+PARENTS = {
+    "UsageError": {FerruleError},
+    "ContentPartError": {UsageError, ValueError},
+    "UnsupportedPartError": {UsageError, ValueError},
+    "RequestError": {UsageError, ValueError},
+    "UnknownToolError": {UsageError, KeyError},
+    "ToolDefinitionError": {FerruleError},
+    "ToolNameError": {errors.ToolDefinitionError},
+    "ConfigurationError": {FerruleError},
+    "JSONSyntaxError": {FerruleError, ValueError},
+}
+CLASSES = {
+    name: cls
+    for name, cls in vars(errors).items()
+    if inspect.isclass(cls) and issubclass(cls, Exception) and cls is not FerruleError
+}
+
+
+def test_the_tree_is_the_documented_one() -> None:
+    assert PARENTS == {name: set(cls.__bases__) for name, cls in CLASSES.items()}
+    assert Exception is FerruleError.__base__
+
+
+def test_the_page_draws_every_class() -> None:
+    drawn = re.findall(r"\w+Error", (errors.__doc__ or "").partition("FerruleError")[2].replace("(a ValueError)", ""))
+    assert {*PARENTS} == {name for name in drawn if name != "KeyError"}
+
+
+def test_an_unsupported_part_names_part_type_and_style() -> None:
+    error = UnsupportedPartError("audio", "audio/wav", "anthropic")
+    expected = "anthropic has no shape for the audio part (audio/wav). Convert it to a supported type or send its text."
+    assert (expected, "audio", "audio/wav", "anthropic") == (str(error), error.part_type, error.mime_type, error.style)
+    assert "x has no shape for the file part. " in str(UnsupportedPartError("file", None, "x"))
+
+
+def test_an_unknown_tool_is_a_key_error_whose_text_is_not_quoted() -> None:
+    assert "There is no tool 'x'." == str(UnknownToolError("There is no tool 'x'."))
+    assert "" == str(UnknownToolError())
+
+
+def test_a_syntax_error_tells_its_place_where_it_is_known() -> None:
+    error = JSONSyntaxError("Expecting value", 3, 7)
+    assert ("Expecting value at line 3 column 7", "Expecting value", 3, 7) == (
+        str(error),
+        error.reason,
+        error.line,
+        error.column,
+    )
+    assert ("not UTF-8", None, None) == (
+        str(JSONSyntaxError("not UTF-8")),
+        JSONSyntaxError("x").line,
+        JSONSyntaxError("x").column,
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnsupportedPartError("audio", "audio/wav", "x"),
+        JSONSyntaxError("Expecting value", 3, 7),
+        *(cls("text") for name, cls in CLASSES.items() if name not in ("UnsupportedPartError", "JSONSyntaxError")),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_every_error_survives_copying_and_pickling(error: FerruleError) -> None:
+    for other in (copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert (type(error), str(error), vars(error)) == (type(other), str(other), vars(other))
