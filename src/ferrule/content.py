@@ -29,7 +29,7 @@ class BinaryReadable(Protocol):
     Since 0.1.
     """
 
-    def read(self, *args: Any) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         """Give the bytes that are left."""
         ...
 

@@ -31,7 +31,7 @@ CLASSES = {
 
 
 def test_the_tree_is_the_documented_one() -> None:
-    assert PARENTS == {name: set(cls.__bases__) for name, cls in CLASSES.items()}
+    assert {name: set(cls.__bases__) for name, cls in CLASSES.items()} == PARENTS
     assert Exception is FerruleError.__base__
 
 
@@ -48,23 +48,23 @@ def test_an_unsupported_part_names_part_type_and_style() -> None:
 
 
 def test_an_unknown_tool_is_a_key_error_whose_text_is_not_quoted() -> None:
-    assert "There is no tool 'x'." == str(UnknownToolError("There is no tool 'x'."))
-    assert "" == str(UnknownToolError())
+    assert str(UnknownToolError("There is no tool 'x'.")) == "There is no tool 'x'."
+    assert str(UnknownToolError()) == ""
 
 
 def test_a_syntax_error_tells_its_place_where_it_is_known() -> None:
     error = JSONSyntaxError("Expecting value", 3, 7)
-    assert ("Expecting value at line 3 column 7", "Expecting value", 3, 7) == (
+    assert (
         str(error),
         error.reason,
         error.line,
         error.column,
-    )
-    assert ("not UTF-8", None, None) == (
+    ) == ("Expecting value at line 3 column 7", "Expecting value", 3, 7)
+    assert (
         str(JSONSyntaxError("not UTF-8")),
         JSONSyntaxError("x").line,
         JSONSyntaxError("x").column,
-    )
+    ) == ("not UTF-8", None, None)
 
 
 @pytest.mark.parametrize(

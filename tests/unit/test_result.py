@@ -155,7 +155,7 @@ def test_output_is_an_exact_str_without_lone_surrogates() -> None:
 
     for made in (ToolResult(Text("a"), False), ToolResult.ok(Text("a")), ToolResult.ok(1, output=Text("a"))):
         assert (str, "a") == (type(made.output), made.output)
-    assert ("a\ufffd", "a\ufffd") == (ToolResult("a\udc97", False).output, ToolResult("a\udc97", False).value)
+    assert (ToolResult("a\udc97", False).output, ToolResult("a\udc97", False).value) == ("a\ufffd", "a\ufffd")
 
 
 # -- failures ---------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def test_an_http_status_is_found_on_the_error_itself_and_a_property_that_raises_
     codes = [
         f.code for e in (StatusError(), Unready(), named(), ConnectTimeout()) if (f := ToolResult.failed(e).failure)
     ]
-    assert ["rate_limited", "exception", "timeout", "exception"] == codes
+    assert codes == ["rate_limited", "exception", "timeout", "exception"]
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_groups_that_share_their_groups_are_unwrapped_in_linear_time() -> None:
     group: ExceptionGroup[Exception] = ExceptionGroup("0", [ValueError("v")])
     for level in range(60):
         group = ExceptionGroup(str(level), [group, group])
-    assert "ValueError: v" == describe_exception(group)
+    assert describe_exception(group) == "ValueError: v"
 
 
 @pytest.mark.case("C034")
@@ -373,23 +373,23 @@ def test_what_a_tool_wrote_by_hand_is_checked_and_what_is_wrong_is_named(given: 
 def test_bytes_are_a_file_part_and_stay_the_value(raw: Any) -> None:
     made = as_result(raw)
     assert made.value is raw
-    assert "file (text/plain, 4 bytes)" == made.output
-    assert [{"type": "file", "mimeType": "text/plain", "data": "YSxiCg=="}] == made.parts
+    assert made.output == "file (text/plain, 4 bytes)"
+    assert made.parts == [{"type": "file", "mimeType": "text/plain", "data": "YSxiCg=="}]
 
 
 def test_one_part_is_a_part_and_its_line() -> None:
     made = as_result(file(b"a", mime_type="text/csv"))
-    assert ("file (text/csv, 1 bytes)", 1) == (made.output, len(made.parts or []))
-    assert ("words", None) == (
+    assert (made.output, len(made.parts or [])) == ("file (text/csv, 1 bytes)", 1)
+    assert (
         as_result(Part("text", text="words")).output,
         as_result(Part("text", text="words")).parts,
-    )
+    ) == ("words", None)
 
 
 @pytest.mark.case("C040")
 def test_a_pdf_is_a_part_and_never_text() -> None:
     made = as_result(["the contract:", file(b"%PDF-1.7\n" + bytes(20), name="contract.pdf")])
-    assert "the contract:\nfile (application/pdf, 29 bytes)" == made.output
+    assert made.output == "the contract:\nfile (application/pdf, 29 bytes)"
 
 
 @pytest.mark.parametrize("parts", ["text", {"type": "text"}, 7, (n for n in ())], ids=lambda p: type(p).__name__)
@@ -403,13 +403,13 @@ def test_a_request_written_as_a_dict_is_converted() -> None:
     given = ToolResult("wait", True, {"pending": {"id": "r", "kind": "input", "prompt": "?"}, "k": 1})
     made = as_result(given)
     assert {"pending": Request("r", "input", "?"), "k": 1} == made.metadata
-    assert ("suspended", None, "wait") == (made.status, made.failure, made.output)
+    assert (made.status, made.failure, made.output) == ("suspended", None, "wait")
     assert Request("r", "input", "?") == pending_of(given)
 
 
 def test_parts_written_by_hand_become_canonical_and_equal_ones_are_left_alone() -> None:
     given = ToolResult("x", False, None, [{**PART, "name": None}])
-    assert [PART] == as_result(given).parts
+    assert as_result(given).parts == [PART]
     sound = ToolResult("x", False, None, [PART])
     assert as_result(sound) is sound
 
@@ -437,7 +437,7 @@ def test_the_repr_shows_neither_bytes_nor_the_data_of_parts_inside_values() -> N
 
 @pytest.mark.parametrize("parts", [[5], [None], [{"type": 1}], [{"type": "image", "data": 5}], "x", 5], ids=repr)
 def test_the_repr_survives_parts_that_are_none(parts: Any) -> None:
-    assert "ToolResult(done, output='x'" in repr(ToolResult("x", False, {1: 2}, parts))
+    assert "ToolResult(done, output='x'" in repr(ToolResult("x", False, {"k": 2}, parts))
 
 
 def test_the_repr_survives_a_value_whose_repr_raises() -> None:
@@ -520,7 +520,7 @@ def test_results_inside_results_come_back_at_any_depth_up_to_the_bound() -> None
         made = ToolResult.ok({"inner": [made]}, output="outer")
     found = restore(orjson.loads(dumps(typed(made))))
     for _ in range(27):
-        assert "outer" == found.output
+        assert found.output == "outer"
         found = found.value["inner"][0]
     assert ToolResult.ok(1) == found
 

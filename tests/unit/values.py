@@ -66,13 +66,14 @@ DECLARED: st.SearchStrategy[Any] = st.recursive(
 
 def shape(x: Any) -> Any:
     """The types of a value at any depth, to compare beside equality; of a set those of its elements in any order."""
-    if isinstance(x, dict):
-        return type(x), [(shape(k), shape(v)) for k, v in cast("dict[Any, Any]", x).items()]
-    if isinstance(x, (list, tuple)):
-        return type(x), [shape(e) for e in cast("list[Any]", x)]
-    if isinstance(x, (set, frozenset)):
-        return type(x), sorted(repr(shape(e)) for e in cast("set[Any]", x))
-    return type(x)
+    cls: type[Any] = x.__class__
+    if issubclass(cls, dict):
+        return cls, [(shape(k), shape(v)) for k, v in x.items()]
+    if issubclass(cls, list | tuple):
+        return cls, [shape(e) for e in x]
+    if issubclass(cls, set | frozenset):
+        return cls, sorted(repr(shape(e)) for e in x)
+    return cls
 
 
 # -- classes of a user's ----------------------------------------------------------------------------------------
@@ -207,7 +208,7 @@ class Liar(str):
     def isascii(self) -> NoReturn:
         raise RuntimeError("no")
 
-    def encode(self, *args: Any) -> NoReturn:
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> NoReturn:
         raise RuntimeError("no")
 
     def __str__(self) -> str:
@@ -250,10 +251,11 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "no offset": lambda: dt.datetime(2026, 1, 1, tzinfo=BadMeeting()), "cycle": cycle, "deep": lambda: nested(5_000),
     "bare": object, "function": lambda: print, "module": lambda: strict_json, "class": lambda: int, "enum": lambda: Hue,
     "generator": lambda: (n for n in range(3)), "view": lambda: {"a": 1}.values(), "space": lambda: SimpleNamespace(a=1),
-    "strided": lambda: memoryview(b"abcd")[::2], "huge int": lambda: 10**5_000, "signalling": lambda: Decimal("sNaN"),
+    "strided": lambda: memoryview(b"abcd")[::2], "huge int": lambda: 10**5_000,
+    "signalling": lambda: Decimal("sNaN"),
     "other path": lambda: PureWindowsPath("C:/x"), "proxy": lambda: MappingProxyType({"a": 1}),
     "user dict": lambda: UserDict({"a": 1}), "user text": lambda: UserString("abc"), "deque": lambda: deque([1]),
-    "default": lambda: defaultdict(list, a=[1]), "ordered": lambda: OrderedDict(a=1), "range": lambda: range(10**12),
+    "default": lambda: defaultdict(list, a=[1]), "ordered": lambda: OrderedDict({"a": 1}), "range": lambda: range(10**12),
     "odd keys": lambda: {frozenset({1}): {(1, None): 2}, None: 1, True: 2, 1.5: 3, "None": 4, Itself(): 5},
     "surrogates": lambda: {"\ud800": "\udfff"}, "error": lambda: ValueError("no"), "exit": KeyboardInterrupt,
     "group": lambda: ExceptionGroup("several", [ValueError("a"), KeyError("b")]), "complex": lambda: complex(1, 2),

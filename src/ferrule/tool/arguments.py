@@ -145,13 +145,12 @@ def _json_value(value: Any) -> Any:
         return dict(cast("Mapping[str, Any]", value))
     if isinstance(value, Set):
         return list(cast("Set[Any]", value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    for method in ("get_secret_value", "tolist"):
-        if hasattr(type(value), method):
-            return getattr(value, method)()
-    if hasattr(type(value), "model_dump"):
-        return value.model_dump(by_alias=True)
+    cls: Any = type(value)
+    if dataclasses.is_dataclass(cls):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(cls)}
+    for method, options in (("get_secret_value", {}), ("tolist", {}), ("model_dump", {"by_alias": True})):
+        if hasattr(cls, method):
+            return getattr(value, method)(**options)
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
