@@ -504,7 +504,8 @@ def _getter(value: Part | Mapping[str, Any]) -> Any:
 def _without_data(value: Part) -> dict[str, Any]:
     """What events, models and HTTP clients read of a part inside a value: its size in place of its data."""
     shown = to_dict(value)
-    return {**shown, "data": None, "size": decoded_len(shown["data"])} if "data" in shown else shown
+    data = shown.pop("data", None)
+    return shown if data is None else {**shown, "size": decoded_len(data)}
 
 
 register(Part, Codec("$part", _without_data, to_dict, from_dict))

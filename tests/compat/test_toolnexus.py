@@ -133,7 +133,7 @@ def test_what_a_tool_changes_in_its_context_reaches_the_caller() -> None:
         ctx.state["step"] = 2
         return ToolResult("done", False)
 
-    context = ferrule.Context[Any]()
+    context = ferrule.Context[Any](state={})
     asyncio.run(Tool("t", "T.", ANY_ARGUMENTS, "custom", execute).call({}, context))
 
     assert (context.variables.as_dict(), context.state) == ({"seen": True}, {"step": 2})

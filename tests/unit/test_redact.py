@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from ferrule.redact import MASK, scrub
 
 # Put together here, so that no scanner takes the test for a leak.
-SHAPED = ["sk-" + "A1b2" * 8, "gh" + "p_" + "A1b2" * 8, "AKIA" + "ABCD1234" * 2, "xoxb-" + "1234-" * 6, "AIza" + "x1" * 18,
-          "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl"]  # fmt: skip
+SHAPED = [
+    "sk-" + "A1b2" * 8,
+    "gh" + "p_" + "A1b2" * 8,
+    "AKIA" + "ABCD1234" * 2,
+    "xoxb-" + "1234-" * 6,
+    "AIza" + "x1" * 18,
+    "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl",
+]
 
 MASKED = [
     ("GET https://api.example/s?key=FAKEKEY123 failed", "GET https://api.example/s?key=[redacted] failed"),

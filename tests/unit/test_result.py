@@ -6,6 +6,7 @@ import asyncio
 import base64
 import copy
 import dataclasses
+import inspect
 import json
 import pickle
 from dataclasses import dataclass
@@ -178,8 +179,14 @@ def test_a_failure_may_overrule_its_code() -> None:
 @pytest.mark.case("C034")
 @pytest.mark.parametrize(
     ("message", "text"),
-    [("", "refused"), ("  ", "refused"), (ValueError(), "ValueError"), (ValueError("v"), "ValueError: v"), (KeyError("x"), "KeyError: 'x'")],
-)  # fmt: skip
+    [
+        ("", "refused"),
+        ("  ", "refused"),
+        (ValueError(), "ValueError"),
+        (ValueError("v"), "ValueError: v"),
+        (KeyError("x"), "KeyError: 'x'"),
+    ],
+)
 def test_an_error_text_is_never_empty(message: Any, text: str) -> None:
     assert ToolResult.failed(message).error == text
 
@@ -407,6 +414,15 @@ def test_a_request_written_as_a_dict_is_converted() -> None:
     assert Request("r", "input", "?") == pending_of(given)
 
 
+def test_a_malformed_request_is_no_request_until_the_result_is_taken() -> None:
+    given = ToolResult("x", True, {"pending": {"id": "r"}})
+    assert (pending_of(given), given.status, given.error) == (None, "failed", "x")
+
+
+def test_the_signature_shows_that_the_value_defaults_to_the_output() -> None:
+    assert "value: 'Any' = <output>" in str(inspect.signature(ToolResult))
+
+
 def test_parts_written_by_hand_become_canonical_and_equal_ones_are_left_alone() -> None:
     given = ToolResult("x", False, None, [{**PART, "name": None}])
     assert as_result(given).parts == [PART]
@@ -446,6 +462,8 @@ def test_the_repr_survives_a_value_whose_repr_raises() -> None:
             raise RuntimeError
 
     assert "done" in repr(ToolResult.ok(Hostile(), output="x"))
+    disguised = type("dict", (), {})()
+    assert "value=<dict>" in repr(ToolResult.ok(disguised, output="x"))
 
 
 # -- the boundary and the journal -------------------------------------------------------------------------------
@@ -527,8 +545,15 @@ def test_results_inside_results_come_back_at_any_depth_up_to_the_bound() -> None
 
 @pytest.mark.parametrize(
     "payload",
-    [None, [], {}, {"output": 5, "is_error": False}, {"output": "x", "is_error": 1}, {"output": "x", "is_error": True, "failure": ["oops"]}],
+    [
+        None,
+        [],
+        {},
+        {"output": 5, "is_error": False},
+        {"output": "x", "is_error": 1},
+        {"output": "x", "is_error": True, "failure": ["oops"]},
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_a_damaged_stored_result_is_opaque(payload: Any) -> None:
     assert isinstance(restore({"$result": payload}), Opaque)

@@ -389,6 +389,17 @@ def test_an_annotation_that_names_no_class_is_no_fault(annotation: Any) -> None:
     assert Opaque(f"{MODULE}.Hue", '"red"') == restore(typed(Hue.RED), annotation=annotation)
 
 
+def test_a_class_whose_fields_name_what_is_not_there_stays_opaque_or_comes_back_but_never_raises() -> None:
+    @dataclass
+    class Half:
+        hue: Hue
+        gone: NoSuchName  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore
+
+    found = restore(typed([Half(Hue.RED, 1)]), annotation=list[Half])
+    assert type(found[0]) is Opaque
+    assert found[0].text == '{"hue":"red","gone":1}'
+
+
 def test_secrets_do_not_come_back() -> None:
     raw = dumps(typed([SecretStr("hunter2"), Login(user="ann", password=SecretStr("hunter2"))]))
     assert b"hunter2" not in raw

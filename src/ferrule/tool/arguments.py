@@ -145,7 +145,7 @@ def _json_value(value: Any) -> Any:
         return dict(cast("Mapping[str, Any]", value))
     if isinstance(value, Set):
         return list(cast("Set[Any]", value))
-    cls: Any = type(value)
+    cls = cast("Any", type(value))
     if dataclasses.is_dataclass(cls):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(cls)}
     for method, options in (("get_secret_value", {}), ("tolist", {}), ("model_dump", {"by_alias": True})):

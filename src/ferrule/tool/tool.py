@@ -296,7 +296,7 @@ class FunctionTool(Tool, Generic[P, R]):
         if not callable(self.function):
             raise ToolDefinitionError(f"{type(self.function).__name__} makes no tool. Give @tool a function.")
         for key in ("name", "description"):
-            if not isinstance(getattr(self, key), str):
+            if not isinstance(getattr(self, key), str | None):
                 raise ToolDefinitionError(f"the {key} of a tool must be text, not {type(getattr(self, key)).__name__}.")
         name = self.name or getattr(self.function, "__name__", "")
         if not name or name == "<lambda>":

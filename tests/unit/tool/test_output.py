@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import re
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
@@ -182,7 +183,7 @@ def test_a_generator_annotated_as_iterable_ends_with_what_it_returns() -> None:
         yield 1
         return 7
 
-    assert run(count.call()).value == 7
+    assert asyncio.run(count.call()).value == 7
 
 
 def test_a_typed_dict_of_typing_is_checked_too() -> None:
