@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -567,6 +568,7 @@ def test_the_main_job_audits_the_environment_it_runs_in(tmp_path: Path) -> None:
     assert saved is not None
     assert not saved.edited
     assert "| pydantic |" in saved.text
+    assert re.findall(r"has this call happened\? (\w+)", done.stdout) == ["no", "yes"]
 
 
 def test_the_main_job_tells_of_another_environment_with_all_its_troubles(tmp_path: Path) -> None:

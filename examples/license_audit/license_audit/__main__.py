@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from ferrule import Context, ToolResult
 from license_audit import report
@@ -53,7 +54,7 @@ async def audit(environment: Path | None) -> list[ToolResult]:
 
 async def write_and_look(arguments: dict[str, Any]) -> ToolResult:
     """Call `write_report`; ask before and after whether this very call has happened."""
-    call = Context()  # one call: its key is what the tool leaves in the file
+    call = Context(call_id=str(uuid4()))  # one call: its key is what the tool leaves in the file
     preview = await write_report.call_preview(arguments, call)
     before = await write_report.call_check(arguments, call)
     written = await write_report.call(arguments, call)
