@@ -6,8 +6,8 @@ eyes and ears. Success is the state; `None`, `0`, `""` and `[]` are values.
 
 from __future__ import annotations
 
+import os
 import reprlib
-import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, cast
@@ -309,7 +309,7 @@ def pending(
 
     Since 0.1.
     """
-    request = Request(id or f"req_{secrets.token_hex(8)}", kind, prompt, url, data, expiresAt, preview)
+    request = Request(id or f"req_{os.urandom(8).hex()}", kind, prompt, url, data, expiresAt, preview)
     return suspended(request)
 
 

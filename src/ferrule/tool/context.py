@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-import secrets
+import os
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
 
 from ferrule.errors import UsageError
+from ferrule.lazy import LazyModule
 from ferrule.suspension import Answer, Request
+
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = LazyModule("logging")
 
 Deps = TypeVar("Deps", default=Any)
 
@@ -266,7 +271,7 @@ class Context(Generic[Deps]):
     def call_id(self) -> str:
         """The call's id."""
         if self._call_id is None:
-            self._call_id = f"call_{secrets.token_hex(8)}"
+            self._call_id = f"call_{os.urandom(8).hex()}"
         return self._call_id
 
     @property

@@ -7,7 +7,6 @@ here, except the end of the process and cancellation from outside.
 
 from __future__ import annotations
 
-import asyncio
 import dis
 import inspect
 import sys
@@ -18,22 +17,28 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from ferrule.lazy import LazyModule
 from ferrule.result import Failure, ToolResult, as_result, classify, leaves_of, suspended
 from ferrule.strict_json import dumps, plain
 from ferrule.tool.arguments import InvalidArguments, read
 from ferrule.tool.context import Context, Suspend
 from ferrule.tool.output import bounded, checked
-from ferrule.tool.process import call_isolated
 from ferrule.tool.thread import POOL
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from ferrule.tool import process
     from ferrule.tool.tool import FunctionTool, Tool
+else:
+    asyncio = LazyModule("asyncio")
+    process = LazyModule("ferrule.tool.process")  # few tools run in a process of their own
 
 Runs = Literal["step", "inline", "task", "thread", "process"]
 Late = Callable[[ToolResult], None]
 CANCEL_SECONDS = 5.0
 # From 3.12 on a task takes its first step at once: a tool that need not wait costs no turn of the event loop.
-_TASK: Any = partial(asyncio.Task, eager_start=True) if sys.version_info >= (3, 12) else asyncio.Task
+_AT_ONCE: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 _AWAITS = frozenset({"GET_AWAITABLE", "SEND", "YIELD_VALUE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH"})
 
 
@@ -222,7 +227,7 @@ class _Attempt:
 
     async def in_task(self, value: Any) -> Any:
         """Await a coroutine or async generator in a task of its own, so that the deadline holds for the caller."""
-        task = _TASK(_consume(value, self.report), loop=self.loop)
+        task = asyncio.Task(_consume(value, self.report), loop=self.loop, **_AT_ONCE)
         if await self.ended(task):
             return task.result()
         task.cancel()
@@ -262,7 +267,8 @@ class _Attempt:
     async def in_process(self) -> Any:
         """Run the body in a child process, which the deadline really ends."""
         text = self.text if self.text is not None else dumps(plain(self.values, big_ints="number"))
-        task = asyncio.ensure_future(call_isolated(cast("FunctionTool[..., Any]", self.tool), text, timeout=self.limit))
+        tool = cast("FunctionTool[..., Any]", self.tool)
+        task = asyncio.ensure_future(process.call_isolated(tool, text, timeout=self.limit))
         if not await self.ended(task):
             _ENDING.add(task)
             task.add_done_callback(_ENDING.discard)

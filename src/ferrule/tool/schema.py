@@ -17,20 +17,25 @@ import typing
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Union, cast, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 import typing_extensions
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.fields import Field, FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, SchemaValidator, to_jsonable_python
 from typing_extensions import Format, get_annotations
 
 from ferrule.errors import ToolDefinitionError
+from ferrule.lazy import LazyModule
 from ferrule.strict_json import parse
 from ferrule.tool.arguments import Fault, Schema, json_type, path_text
 from ferrule.tool.docstring import About, parse_docstring
+
+if TYPE_CHECKING:
+    from pydantic import fields as pydantic_fields
+else:
+    pydantic_fields = LazyModule("pydantic.fields")
 
 _KINDS = inspect.Parameter
 
@@ -285,14 +290,16 @@ def _is_context(annotation: Any, context: type) -> bool:
 
 def _field(p: inspect.Parameter, annotation: Any, description: str | None, tool: str) -> Any:
     """The parameter as a field of the typed dict; a plain default stays the function's own."""
-    given = p.default if isinstance(p.default, FieldInfo) else None
-    known = [m for m in (*getattr(annotation, "__metadata__", ()), given) if isinstance(m, FieldInfo)]
+    given = p.default if isinstance(p.default, pydantic_fields.FieldInfo) else None
+    known = [m for m in (*getattr(annotation, "__metadata__", ()), given) if isinstance(m, pydantic_fields.FieldInfo)]
     metadata: list[Any] = [] if given is None else [given]
     if description and not any(m.description for m in known):
-        metadata.append(Field(description=description))
+        metadata.append(pydantic_fields.Field(description=description))
     own = p.default is not p.empty and given is None
     if own and any(not m.is_required() for m in known):
-        metadata.append(Field(default=p.default))  # it wins over the one in the annotation, as in a model
+        metadata.append(
+            pydantic_fields.Field(default=p.default)
+        )  # it wins over the one in the annotation, as in a model
         own = False
     elif own:
         metadata += _shown(p, tool)

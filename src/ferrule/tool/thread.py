@@ -12,8 +12,15 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ferrule.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from concurrent import futures
+    from concurrent.futures import Future
+else:
+    futures = LazyModule("concurrent.futures")
 
 MAX_THREADS = 256
 IDLE_SECONDS = 10.0
@@ -53,7 +60,7 @@ class ThreadPool:
         Raises:
             RuntimeError: The system gives no further thread; the function is not called then.
         """
-        future: Future[Any] = Future()
+        future: Future[Any] = futures.Future()
         with self._lock:
             if self._idle > len(self._work):
                 self._lock.notify()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias, Union, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, Union, cast
 
 from ferrule.errors import ToolDefinitionError, ToolNameError, UnknownToolError
+from ferrule.lazy import LazyModule
 from ferrule.result import ToolResult
 from ferrule.tool.context import Context
 from ferrule.tool.names import wire_name
 from ferrule.tool.tool import FunctionTool, Tool, ToolDefinition
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = LazyModule("difflib")
 
 Several: TypeAlias = Union[Tool, Callable[..., Any], "Toolset"]
 
