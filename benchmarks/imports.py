@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 ROUNDS = 15
+REFERENCE_MS = 100.0  # CPU of the cold import of pydantic on the machine that the goals speak of
 STATEMENTS = {
     "nothing": "pass",
     "pydantic": "from pydantic import BaseModel, TypeAdapter",
@@ -27,6 +28,12 @@ def cold(statement: str) -> tuple[float, float]:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return cpu * 1000, int(out) / 1024
+
+
+def slowness(rounds: int = 5) -> float:
+    """How many times slower this machine is now than the reference machine, by the cold import of pydantic."""
+    pairs = [(cold(STATEMENTS["nothing"])[0], cold(STATEMENTS["pydantic"])[0]) for _ in range(rounds + 1)][1:]
+    return statistics.median(p - n for n, p in pairs) / REFERENCE_MS
 
 
 def main() -> None:
