@@ -12,6 +12,7 @@ misuse of the API, and each class below names who has something to mend.
     ├── ToolDefinitionError     a tool is declared wrongly
     │   └── ToolNameError           … two tools would answer to one name
     ├── ConfigurationError      ferrule.toml or an app says what cannot be
+    ├── ModelError              a provider refused, failed or was cut off
     └── JSONSyntaxError         text is not strict JSON           (a ValueError)
 """
 
@@ -102,6 +103,49 @@ class ConfigurationError(FerruleError):
 
     Since 0.1.
     """
+
+
+class ModelError(FerruleError):
+    """A model gave no usable answer. Holds no key, no prompt and no argument value.
+
+    A run that ends with one *returns* it in its result; it is raised by
+    `raise_for_status` and by a model that is called by itself.
+
+    Args:
+        reason: What happened, and what to do about it.
+        provider: Name of the provider.
+        status: HTTP status, if there was an answer.
+        code: The provider's own word for it.
+        request_id: The provider's id of the request.
+        retryable: Whether the same request may succeed later.
+        retry_after: Seconds to wait before that, if the provider said so.
+
+    Since 0.1.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        provider: str,
+        status: int | None = None,
+        code: str | None = None,
+        request_id: str | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        """Keep what is known, and say it in one sentence."""
+        known = [
+            f"{name} {value}" for name, value in (("status", status), ("code", code), ("request", request_id)) if value
+        ]
+        super().__init__(f"{provider}: {reason}" + (f" [{', '.join(known)}]" if known else ""))
+        self.reason = reason
+        self.provider = provider
+        self.status = status
+        self.code = code
+        self.request_id = request_id
+        self.retryable = retryable
+        self.retry_after = retry_after
 
 
 class JSONSyntaxError(FerruleError, ValueError):

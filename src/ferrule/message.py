@@ -1,0 +1,283 @@
+"""The provider-neutral transcript: what was said, called and answered.
+
+A transcript is a sequence of messages, appended only. The invariant that every
+provider insists on holds in each: a model message with calls is followed at
+once by one tool message for each call, in call order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from ferrule.content import Part, text
+from ferrule.errors import UsageError
+from ferrule.result import ToolResult
+from ferrule.strict_json import Codec, register
+
+Finish = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "error", "unknown"]
+FINISHES: Final = ("stop", "tool_calls", "length", "content_filter", "refusal", "error", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request of a model to run one tool.
+
+    Args:
+        id: Our id, unique in the run; "" until the run has given it.
+        name: The tool's name as the model said it.
+        arguments: JSON text as the model wrote it; never repaired.
+        wire_id: The provider's id, when it gave one and has not used it before in this transcript.
+        complete: Whether there is positive evidence that the call is whole.
+
+    Since 0.1.
+    """
+
+    id: str
+    name: str
+    arguments: str
+    wire_id: str | None = None
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """What a provider sent for one model message, to be sent back byte for byte.
+
+    Args:
+        api: Who sent it: only the same API gets it back.
+        model: The model that said it; signatures belong to its family.
+        items: The provider's own JSON values.
+
+    Since 0.1.
+    """
+
+    api: str
+    model: str
+    items: Any
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """What a person or a program says to the model.
+
+    Args:
+        parts: Text and media, in order.
+
+    Since 0.1.
+    """
+
+    parts: tuple[Part, ...]
+    wire: dict[Any, Any] | None = field(default=None, init=False, repr=False, compare=False)  # kept by adapters
+
+    @property
+    def text(self) -> str:
+        """The text parts, one below the other."""
+        return "\n".join(p.text or "" for p in self.parts if p.type == "text")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMessage:
+    """What the model said.
+
+    Args:
+        text: Its text.
+        calls: The calls it asks for, in order.
+        reasoning: Readable reasoning, for people; providers get theirs back through `raw`.
+        raw: What the provider sent.
+
+    Since 0.1.
+    """
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    reasoning: str = ""
+    raw: Raw | None = None
+    wire: dict[Any, Any] | None = field(default=None, init=False, repr=False, compare=False)  # kept by adapters
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMessage:
+    """What the model is told about one call.
+
+    Args:
+        call: The call.
+        output: Text for the model.
+        is_error: Whether the call did not succeed.
+        parts: Media of the result, as part dicts.
+
+    Since 0.1.
+    """
+
+    call: Call
+    output: str
+    is_error: bool = False
+    parts: tuple[Mapping[str, Any], ...] = ()
+    wire: dict[Any, Any] | None = field(default=None, init=False, repr=False, compare=False)  # kept by adapters
+
+
+Message: TypeAlias = UserMessage | ModelMessage | ToolMessage
+Prompt: TypeAlias = str | Part | Sequence[str | Part] | UserMessage
+
+
+def user(prompt: Prompt) -> UserMessage:
+    """A user message from text, a part, or several of both.
+
+    Args:
+        prompt: What to say.
+
+    Raises:
+        UsageError: Something that is neither text nor a part, or nothing at all.
+
+    Since 0.1.
+    """
+    if isinstance(prompt, UserMessage):
+        return prompt
+    if isinstance(prompt, str):
+        return UserMessage((Part("text", text=prompt),))
+    items: Any = (prompt,) if isinstance(prompt, Part) else prompt
+    if not isinstance(items, list | tuple):
+        raise UsageError(f"a prompt must be text, parts or a list of both, not {type(prompt).__name__}.")
+    parts = tuple(text(item) if isinstance(item, str) else item for item in cast("list[Any]", items))
+    foreign = next((p for p in parts if not isinstance(p, Part)), None)
+    if foreign is not None or not parts:
+        what = "is empty" if not parts else f"holds {type(foreign).__name__}"
+        raise UsageError(f"the prompt {what}. Give text, parts made by image(), file() or audio(), or a list of both.")
+    return UserMessage(parts)
+
+
+def told(call: Call, result: ToolResult) -> ToolMessage:
+    """What the model is told of a result.
+
+    Args:
+        call: The call it belongs to.
+        result: How the call ended.
+
+    Since 0.1.
+    """
+    parts = tuple(result.parts) if result.parts else ()
+    return ToolMessage(call, result.output, result.is_error, parts)
+
+
+class Transcript(Sequence[Message]):
+    """The first messages of a growing transcript, without a copy.
+
+    Args:
+        messages: A list that is only ever appended to.
+        length: How many of its messages belong; default all that are there now.
+
+    Since 0.1.
+    """
+
+    __slots__ = ("_length", "_messages")
+
+    def __init__(self, messages: list[Message], length: int | None = None) -> None:
+        """Look at the list as it is now."""
+        self._messages = messages
+        self._length = len(messages) if length is None else length
+
+    def __len__(self) -> int:
+        """How many messages there are."""
+        return self._length
+
+    def __getitem__(self, index: Any) -> Any:
+        """One message, or a list of some."""
+        if isinstance(index, slice):
+            return [self._messages[i] for i in range(*cast("slice[int]", index).indices(self._length))]
+        at = index + self._length if index < 0 else index
+        if not 0 <= at < self._length:
+            raise IndexError("the transcript ends before this message")
+        return self._messages[at]
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when the messages are."""
+        return isinstance(other, Transcript) and list(self) == list(other)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        """How long it is: messages hold people's words."""
+        return f"Transcript({self._length} messages)"
+
+
+def unpaired(messages: Iterable[Message]) -> str | None:
+    """Why a transcript breaks the rule of calls and results; None when it holds.
+
+    Args:
+        messages: The transcript.
+
+    Since 0.1.
+    """
+    open_calls: list[Call] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if not open_calls or message.call.id != open_calls[0].id:
+                return f"the result of call {message.call.id!r} ({message.call.name}) does not follow its call"
+            del open_calls[0]
+        elif open_calls:
+            return f"call {open_calls[0].id!r} ({open_calls[0].name}) has no result"
+        elif isinstance(message, ModelMessage):
+            open_calls = list(message.calls)
+    return f"call {open_calls[0].id!r} ({open_calls[0].name}) has no result" if open_calls else None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a model call or a run consumed; what nobody told is None, never 0.
+
+    Args:
+        input: Input tokens, those from a cache included.
+        output: Output tokens, reasoning included.
+        cached: Input tokens read from a cache.
+        reasoning: Output tokens spent on reasoning.
+        cost: Money, in the currency of the prices that were given.
+        requests: Model calls made.
+
+    Since 0.1.
+    """
+
+    input: int | None = None
+    output: int | None = None
+    cached: int | None = None
+    reasoning: int | None = None
+    cost: float | None = None
+    requests: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """The sum; an absent addend counts as 0 unless both are absent."""
+        return Usage(
+            _sum(self.input, other.input),
+            _sum(self.output, other.output),
+            _sum(self.cached, other.cached),
+            _sum(self.reasoning, other.reasoning),
+            _sum(self.cost, other.cost),
+            self.requests + other.requests,
+        )
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return b if a is None else a if b is None else a + b
+
+
+# -- the journal's form -----------------------------------------------------------------------------------------
+
+
+def _fields_of(value: Any) -> dict[str, Any]:
+    shown = ((f.name, getattr(value, f.name), f.default) for f in fields(value) if f.init)
+    return {name: found for name, found, default in shown if found != default}
+
+
+def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda found: kind(**found)
+
+
+for _kind, _word in (
+    (Call, "$call"),
+    (Raw, "$raw"),
+    (Usage, "$usage"),
+    (UserMessage, "$user"),
+    (ModelMessage, "$model"),
+    (ToolMessage, "$tool"),
+):
+    register(_kind, Codec(_word, _fields_of, _fields_of, _maker(_kind)))

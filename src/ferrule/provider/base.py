@@ -1,0 +1,356 @@
+"""What a model is to ferrule: a request goes in, a response comes out, whole or in pieces.
+
+Real providers, scripted models and plain async functions all stand behind
+`Model`. An adapter is a `Wire`: pure functions between our terms and one API's
+JSON. It sends nothing and waits for nothing, so every byte of it can be tested.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from ferrule.errors import ModelError
+from ferrule.message import Finish, Message, ModelMessage, Usage
+from ferrule.tool.toolset import Toolset
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+ToolChoice: TypeAlias = Literal["auto", "none", "required"] | str | Sequence[str]
+NO_TOOLS: Final = Toolset()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a model is asked; None leaves the provider's default.
+
+    Args:
+        temperature: Randomness, where the model takes it.
+        top_p: Nucleus sampling, where the model takes it.
+        seed: For repeatable sampling, where the model takes it.
+        stop: Texts at which the answer ends.
+        max_tokens: Most output tokens of one answer.
+        reasoning: How hard to think.
+        tool_choice: `auto`, `none`, `required`, the name of one tool, or names of some.
+        parallel_calls: Whether the model may ask for several calls at once.
+        timeout: Seconds until a request is given up; between two pieces of a stream too.
+        extra: More keys for the request body, as the provider spells them; they win.
+        headers: More HTTP headers.
+
+    Since 0.1.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    reasoning: Effort | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_calls: bool | None = None
+    timeout: float = 600.0
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSchema:
+    """The JSON that an answer must be.
+
+    Args:
+        name: A short name, letters, digits, `_` and `-`.
+        schema: JSON Schema, an object at its root.
+        strict: Whether the provider is asked to enforce it.
+
+    Since 0.1.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+    strict: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One question to a model.
+
+    Args:
+        messages: The transcript.
+        instructions: The system text.
+        tools: The tools the model may call, under the names of this set.
+        settings: How it is asked.
+        output: What JSON the answer must be, if any.
+
+    Since 0.1.
+    """
+
+    messages: Sequence[Message]
+    instructions: str = ""
+    tools: Toolset = NO_TOOLS
+    settings: Settings = Settings()
+    output: OutputSchema | None = None
+
+    def with_messages(self, messages: Sequence[Message]) -> ModelRequest:
+        """The same question about another transcript.
+
+        Args:
+            messages: The transcript.
+        """
+        return replace(self, messages=messages)
+
+
+class Sent(NamedTuple):
+    """How one part travelled.
+
+    Args:
+        kind: `image`, `file` or `audio`.
+        way: `native`, `relocated` or `placeholder`.
+        call_id: The call whose result it belongs to; None for a part of the caller's.
+
+    Since 0.1.
+    """
+
+    kind: str
+    way: Literal["native", "relocated", "placeholder"]
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelResponse:
+    """One answer of a model.
+
+    Args:
+        message: What it said. Calls have no id of ours yet.
+        finish: Why it ended, one of a closed set.
+        usage: What it consumed, as far as the provider said.
+        model: The model that answered, as the provider names it.
+        request_id: The provider's id of the request.
+        error: Why the answer cannot be used, with `finish` `error` or `unknown`.
+        flagged: Whether it is odd though well-formed: nothing said, or calls announced and none there.
+        mended: Answers that the provider itself refused, by position of the call: what the model is told instead.
+
+    Since 0.1.
+    """
+
+    message: ModelMessage
+    finish: Finish = "stop"
+    usage: Usage | None = None
+    model: str = ""
+    request_id: str | None = None
+    error: ModelError | None = None
+    flagged: bool = False
+    mended: Mapping[int, str] = field(default_factory=dict[int, str])
+
+
+class Delta(NamedTuple):
+    """A piece of an answer that is still coming.
+
+    Args:
+        kind: `text`, `reasoning`, or `call` when a call's name is known.
+        text: The piece; of a call its name.
+
+    Since 0.1.
+    """
+
+    kind: Literal["text", "reasoning", "call"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a model takes, where models of one API differ.
+
+    Args:
+        images: Images from the user.
+        pdf: PDF files.
+        audio: Audio.
+        tool_media: Media inside tool results, where the API has a place for them.
+        sampling: Temperature and its like.
+        strict_tools: Whether tool schemas are sent for strict enforcement.
+        later_system: System text in the middle of a transcript.
+        streaming: Answers in pieces.
+
+    Since 0.1.
+    """
+
+    images: bool = True
+    pdf: bool = True
+    audio: bool = False
+    tool_media: bool = True
+    sampling: bool = True
+    strict_tools: bool = False
+    later_system: bool = True
+    streaming: bool = True
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Something that answers requests.
+
+    Since 0.1.
+    """
+
+    @property
+    def name(self) -> str:
+        """How people and records name it, for example `openai:gpt-5`."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it takes."""
+        ...
+
+    async def generate(self, request: ModelRequest) -> ModelResponse:
+        """The answer, whole.
+
+        Args:
+            request: The question.
+
+        Raises:
+            ModelError: There is none.
+            UnsupportedPartError: The caller attached a part that cannot travel.
+        """
+        ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
+        """The answer in pieces, and last of all the whole.
+
+        Args:
+            request: The question.
+
+        Raises:
+            ModelError: There is none. A stream that was cut ends with a response of finish `unknown` instead.
+            UnsupportedPartError: The caller attached a part that cannot travel.
+        """
+        ...
+
+    def explain(self, request: ModelRequest) -> dict[str, Any]:
+        """The exact JSON that would be sent; sends nothing.
+
+        Args:
+            request: The question.
+
+        Raises:
+            UnsupportedPartError: The caller attached a part that cannot travel.
+        """
+        ...
+
+
+class Decoder(ABC):
+    """Puts a streamed answer together.
+
+    Since 0.1.
+    """
+
+    @abstractmethod
+    def feed(self, event: str, data: Any) -> Iterable[Delta]:
+        """Take one event.
+
+        Args:
+            event: Its name; `message` when the stream names none.
+            data: Its JSON, parsed; None for the word `[DONE]`.
+
+        Returns:
+            The pieces in it, often none or one.
+
+        Raises:
+            ModelError: The provider reported an error inside the stream.
+        """
+
+    @abstractmethod
+    def finish(self) -> ModelResponse:
+        """The whole answer, once the body has ended.
+
+        Returns:
+            Without the API's own sign of the end: finish `unknown`, an `error` that says so, calls not complete.
+        """
+
+
+class Wire(ABC):
+    """One API: our terms to its JSON and back. Pure, and shared by all models of the API.
+
+    Since 0.1.
+    """
+
+    api: str
+    """Name of the API and its dialect, the key of the capability table and of `Raw.api`."""
+
+    @abstractmethod
+    def path(self, model: str, *, stream: bool) -> str:
+        """The path below the base URL.
+
+        Args:
+            model: The model's name.
+            stream: Whether the answer comes in pieces.
+        """
+
+    @abstractmethod
+    def headers(self, key: str | None) -> dict[str, str]:
+        """The headers that carry key and version.
+
+        Args:
+            key: The API key, if there is one.
+        """
+
+    @abstractmethod
+    def body(self, request: ModelRequest, model: str, capabilities: Capabilities, *, stream: bool) -> Body:
+        """The request body.
+
+        Args:
+            request: The question.
+            model: The model's name.
+            capabilities: What the model takes.
+            stream: Whether the answer comes in pieces.
+
+        Raises:
+            UnsupportedPartError: The caller attached a part that cannot travel.
+            UsageError: The transcript breaks the rule of calls and results.
+        """
+
+    @abstractmethod
+    def response(self, data: Any, model: str) -> ModelResponse:
+        """The answer in a response body.
+
+        Args:
+            data: Its JSON, parsed.
+            model: The model that was asked.
+
+        Raises:
+            ModelError: It is no answer.
+        """
+
+    @abstractmethod
+    def decoder(self, model: str) -> Decoder:
+        """A fresh decoder for one stream.
+
+        Args:
+            model: The model that was asked.
+        """
+
+    @abstractmethod
+    def error(self, status: int, headers: Mapping[str, str], data: Any) -> ModelError | ModelResponse:
+        """What a refusal means.
+
+        Args:
+            status: The HTTP status.
+            headers: The response headers, in lower case.
+            data: The body: JSON if it is any, else text, at most its first 2,000 characters.
+
+        Returns:
+            The error; or an answer, where a provider refuses what its own model said (`tool_use_failed`).
+        """
+
+
+class Body(NamedTuple):
+    """A request body, and how each part travels in it.
+
+    Args:
+        json: The bytes to send.
+        sent: One entry for each media part of the transcript, in order.
+
+    Since 0.1.
+    """
+
+    json: bytes
+    sent: tuple[Sent, ...] = ()

@@ -1,0 +1,242 @@
+"""From the transcript to an API's list of turns: what each part becomes, and bytes that are made once.
+
+A turn group is one model message, or all that comes between two of them: the
+results of its calls and what the user said then. APIs differ in how they order
+and merge a group, never across groups; so a group is encoded once, and its
+bytes serve every later request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from ferrule.content import Part, from_dict, placeholder_text, to_dict
+from ferrule.errors import UnsupportedPartError, UsageError
+from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage, unpaired
+from ferrule.provider.base import Capabilities, Sent
+from ferrule.provider.capability import carry
+from ferrule.strict_json import dumps
+
+Fetch = Callable[[str], Awaitable[Part]]
+
+
+def groups(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """The turn groups of a transcript.
+
+    Args:
+        messages: The transcript.
+
+    Since 0.1.
+    """
+    group: list[Message] = []
+    for message in messages:
+        if isinstance(message, ModelMessage):
+            if group:
+                yield group
+                group = []
+            yield [message]
+        else:
+            group.append(message)
+    if group:
+        yield group
+
+
+def encode(
+    messages: Sequence[Message], key: Any, turn: Callable[[list[Message]], tuple[list[Any], list[Sent]]]
+) -> tuple[bytes, tuple[Sent, ...]]:
+    """The turns of a transcript as JSON, without the brackets around them.
+
+    Args:
+        messages: The transcript.
+        key: All that the encoding depends on besides the messages; hashable.
+        turn: From a group to its JSON values, and how its parts travel.
+
+    Raises:
+        UsageError: A call has no result, or a result no call.
+
+    Since 0.1.
+    """
+    wrong = unpaired(messages)
+    if wrong is not None:
+        raise UsageError(f"the transcript cannot be sent: {wrong}. Give each call one result, directly after it.")
+    pieces: list[bytes] = []
+    sent: list[Sent] = []
+    for group in groups(messages):
+        kept = _kept(group[0])
+        found: tuple[bytes, list[Sent]] | None = kept.get((key, len(group)))
+        if found is None:
+            values, ways = turn(group)
+            found = kept[(key, len(group))] = (b",".join(map(dumps, values)), ways)
+        if found[0]:
+            pieces.append(found[0])
+        sent += found[1]
+    return b",".join(pieces), tuple(sent)
+
+
+def _kept(message: Message) -> dict[Any, Any]:
+    if message.wire is None:
+        object.__setattr__(message, "wire", {})
+    return cast("dict[Any, Any]", message.wire)
+
+
+# -- parts ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Shown:
+    """What one tool result becomes.
+
+    Args:
+        text: The text of the result, with a word on what follows elsewhere.
+        native: Parts that stay in the result.
+        moved: Parts for a later user turn, each with the label that goes before it.
+        placeholders: Lines that stand for parts that cannot travel.
+        sent: How each part travelled.
+
+    Since 0.1.
+    """
+
+    text: str
+    native: list[Part] = field(default_factory=list[Part])
+    moved: list[tuple[str, Part]] = field(default_factory=list[tuple[str, Part]])
+    placeholders: list[str] = field(default_factory=list[str])
+    sent: list[Sent] = field(default_factory=list[Sent])
+
+
+def show_result(
+    message: ToolMessage, api: str, capabilities: Capabilities, *, wire_id: str, where: str = " in the next message"
+) -> Shown:
+    """How a tool result travels.
+
+    Args:
+        message: The result.
+        api: Name of the API.
+        capabilities: What the model takes.
+        wire_id: The id that the call has on the wire.
+        where: Where relocated parts are found, as the model is told.
+
+    Since 0.1.
+    """
+    shown = Shown(message.output)
+    counts: Counter[str] = Counter()
+    for given in message.parts:
+        part = from_dict(given)
+        way = carry(api, part, "tool", capabilities).way
+        shown.sent.append(Sent(part.type, way, message.call.id))
+        if way == "native":
+            shown.native.append(part)
+        elif way == "placeholder":
+            shown.placeholders.append(placeholder(part))
+        else:
+            counts[part.type] += 1
+            name = part.name if part.type == "file" and part.name else str(counts[part.type])
+            shown.moved.append((f"Output of tool {message.call.name} ({wire_id}), {part.type} {name}:", part))
+    if counts:
+        note = ", ".join(f"{n} {_noun(kind, n)}" for kind, n in counts.items())
+        verb = "follows" if sum(counts.values()) == 1 else "follow"
+        shown.text = f"{shown.text} ({note} {verb}{where})".lstrip()
+    return shown
+
+
+def _noun(kind: str, n: int) -> str:
+    if kind == "audio":
+        return "audio part" if n == 1 else "audio parts"
+    return kind if n == 1 else f"{kind}s"
+
+
+def placeholder(part: Part) -> str:
+    """The line that stands for a part that cannot travel.
+
+    Args:
+        part: The part.
+
+    Since 0.1.
+    """
+    return f"{placeholder_text(part)} {part.name}" if part.name else placeholder_text(part)
+
+
+def check_user_part(part: Part, api: str, capabilities: Capabilities) -> Sent:
+    """How a part that the caller attached travels.
+
+    Args:
+        part: A part that is no text.
+        api: Name of the API.
+        capabilities: What the model takes.
+
+    Raises:
+        UnsupportedPartError: It cannot.
+
+    Since 0.1.
+    """
+    way = carry(api, part, "user", capabilities).way
+    if way == "placeholder":
+        raise UnsupportedPartError(part.type, part.mimeType, api)
+    return Sent(part.type, way)
+
+
+async def fetched(messages: Sequence[Message], api: str, capabilities: Capabilities, fetch: Fetch) -> Sequence[Message]:
+    """The transcript with every URL read that the provider would not read itself.
+
+    Args:
+        messages: The transcript; it stays as it is.
+        api: Name of the API.
+        capabilities: What the model takes.
+        fetch: Reads one URL.
+
+    Since 0.1.
+    """
+    changed: dict[int, Message] = {}
+    for i, message in enumerate(messages):
+        if not isinstance(message, ModelMessage) and _has_downloads(message, api, capabilities):
+            kept = _kept(message)
+            if "fetched" not in kept:
+                kept["fetched"] = await _with_data(message, api, capabilities, fetch)
+            changed[i] = kept["fetched"]
+    return [changed.get(i, m) for i, m in enumerate(messages)] if changed else messages
+
+
+def _downloads(message: UserMessage | ToolMessage, part: Any, api: str, capabilities: Capabilities) -> bool:
+    if isinstance(message, ToolMessage):
+        return carry(api, part, "tool", capabilities).download
+    return part.type != "text" and carry(api, part, "user", capabilities).download
+
+
+def _has_downloads(message: UserMessage | ToolMessage, api: str, capabilities: Capabilities) -> bool:
+    return any(_downloads(message, part, api, capabilities) for part in message.parts)
+
+
+async def _with_data(
+    message: UserMessage | ToolMessage, api: str, capabilities: Capabilities, fetch: Fetch
+) -> UserMessage | ToolMessage:
+    parts: list[Any] = []
+    for part in message.parts:
+        if _downloads(message, part, api, capabilities):
+            made = part if isinstance(part, Part) else from_dict(part)
+            got = await fetch(cast("str", made.url))
+            kept = replace(made, url=None, data=got.data, mimeType=got.mimeType or made.mimeType)
+            part = kept if isinstance(message, UserMessage) else to_dict(kept)
+        parts.append(part)
+    return replace(message, parts=tuple(parts))
+
+
+# -- call ids ---------------------------------------------------------------------------------------------------
+
+
+def wire_id(call: Call, *, form: str = "call_{}", length: int = 24, keep: Callable[[str], bool] = bool) -> str:
+    """The id that a call has on the wire: the provider's own where it may stay, else one made from ours.
+
+    Args:
+        call: The call.
+        form: How a made id looks.
+        length: How many letters and digits go into it.
+        keep: Whether the API takes the id of another.
+
+    Since 0.1.
+    """
+    if call.wire_id and keep(call.wire_id):
+        return call.wire_id
+    return form.format(hashlib.sha256((call.wire_id or call.id).encode()).hexdigest()[:length])
