@@ -184,7 +184,7 @@ class Transcript(Sequence[Message]):
     def __getitem__(self, index: Any) -> Any:
         """One message, or a list of some."""
         if isinstance(index, slice):
-            return [self._messages[i] for i in range(*cast("slice[int]", index).indices(self._length))]
+            return [self._messages[i] for i in range(*index.indices(self._length))]  # pyright: ignore
         at = index + self._length if index < 0 else index
         if not 0 <= at < self._length:
             raise IndexError("the transcript ends before this message")
