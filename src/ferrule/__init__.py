@@ -12,6 +12,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ferrule.agent.agent import Agent, Session
+    from ferrule.agent.hooks import Hooks
+    from ferrule.agent.loop import Limits
     from ferrule.app import App
     from ferrule.content import Part, audio, file, image, text
     from ferrule.errors import (
@@ -19,14 +22,21 @@ if TYPE_CHECKING:
         ContentPartError,
         FerruleError,
         JSONSyntaxError,
+        ModelError,
         RequestError,
+        RunError,
+        SessionBusy,
         ToolDefinitionError,
         ToolNameError,
         UnknownToolError,
         UnsupportedPartError,
         UsageError,
     )
+    from ferrule.provider.base import Settings
     from ferrule.result import Failure, ToolResult, auth_required, pending, pending_of
+    from ferrule.runtime.driver import RunInfo
+    from ferrule.runtime.event import Event
+    from ferrule.runtime.outcome import RunResult
     from ferrule.strict_json import Opaque, plain, restore, typed
     from ferrule.suspension import Answer, Request
     from ferrule.tool.context import Context, Variables
@@ -36,19 +46,30 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Agent",
     "Answer",
     "App",
     "ConfigurationError",
     "ContentPartError",
     "Context",
+    "Event",
     "Failure",
     "FerruleError",
     "FunctionTool",
+    "Hooks",
     "JSONSyntaxError",
+    "Limits",
+    "ModelError",
     "Opaque",
     "Part",
     "Request",
     "RequestError",
+    "RunError",
+    "RunInfo",
+    "RunResult",
+    "Session",
+    "SessionBusy",
+    "Settings",
     "Tool",
     "ToolDefinition",
     "ToolDefinitionError",
@@ -74,19 +95,30 @@ __all__ = [
 ]
 
 _HOME: dict[str, str] = {
+    "Agent": "ferrule.agent.agent",
     "Answer": "ferrule.suspension",
     "App": "ferrule.app",
     "ConfigurationError": "ferrule.errors",
     "ContentPartError": "ferrule.errors",
     "Context": "ferrule.tool.context",
+    "Event": "ferrule.runtime.event",
     "Failure": "ferrule.result",
     "FerruleError": "ferrule.errors",
     "FunctionTool": "ferrule.tool.tool",
+    "Hooks": "ferrule.agent.hooks",
     "JSONSyntaxError": "ferrule.errors",
+    "Limits": "ferrule.agent.loop",
+    "ModelError": "ferrule.errors",
     "Opaque": "ferrule.strict_json",
     "Part": "ferrule.content",
     "Request": "ferrule.suspension",
     "RequestError": "ferrule.errors",
+    "RunError": "ferrule.errors",
+    "RunInfo": "ferrule.runtime.driver",
+    "RunResult": "ferrule.runtime.outcome",
+    "Session": "ferrule.agent.agent",
+    "SessionBusy": "ferrule.errors",
+    "Settings": "ferrule.provider.base",
     "Tool": "ferrule.tool.tool",
     "ToolDefinition": "ferrule.tool.tool",
     "ToolDefinitionError": "ferrule.errors",

@@ -13,6 +13,8 @@ misuse of the API, and each class below names who has something to mend.
     │   └── ToolNameError           … two tools would answer to one name
     ├── ConfigurationError      ferrule.toml or an app says what cannot be
     ├── ModelError              a provider refused, failed or was cut off
+    ├── RunError                a run did not end well, and somebody insisted
+    ├── SessionBusy             another run of the session is still going on
     └── JSONSyntaxError         text is not strict JSON           (a ValueError)
 """
 
@@ -146,6 +148,30 @@ class ModelError(FerruleError):
         self.request_id = request_id
         self.retryable = retryable
         self.retry_after = retry_after
+
+
+class RunError(FerruleError):
+    """A run did not end `done`; raised only by `raise_for_status`.
+
+    Since 0.1.
+    """
+
+
+class SessionBusy(FerruleError):
+    """A session takes one run at a time, and one is going on.
+
+    Args:
+        run_id: That run.
+        status: Its status.
+
+    Since 0.1.
+    """
+
+    def __init__(self, run_id: str, status: str) -> None:
+        """Name the run that holds the session."""
+        super().__init__(f"the session is busy with run {run_id} ({status}). Wait for its end, or take another.")
+        self.run_id = run_id
+        self.status = status
 
 
 class JSONSyntaxError(FerruleError, ValueError):

@@ -3,13 +3,16 @@
 A transcript is a sequence of messages, appended only. The invariant that every
 provider insists on holds in each: a model message with calls is followed at
 once by one tool message for each call, in call order.
+
+Messages are values: nothing changes one. They are not frozen, because a frozen
+dataclass takes three times as long to make, and each round makes several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from ferrule.content import Part, text
 from ferrule.errors import UsageError
@@ -20,8 +23,7 @@ Finish = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "e
 FINISHES: Final = ("stop", "tool_calls", "length", "content_filter", "refusal", "error", "unknown")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One request of a model to run one tool.
 
     Args:
@@ -58,7 +60,7 @@ class Raw:
     items: Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UserMessage:
     """What a person or a program says to the model.
 
@@ -77,7 +79,7 @@ class UserMessage:
         return "\n".join(p.text or "" for p in self.parts if p.type == "text")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ModelMessage:
     """What the model said.
 
@@ -97,7 +99,7 @@ class ModelMessage:
     wire: dict[Any, Any] | None = field(default=None, init=False, repr=False, compare=False)  # kept by adapters
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolMessage:
     """What the model is told about one call.
 
@@ -272,8 +274,8 @@ def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
     return lambda found: kind(**found)
 
 
+register(Call, Codec("$call", Call._asdict, Call._asdict, lambda found: Call(**found)))
 for _kind, _word in (
-    (Call, "$call"),
     (Raw, "$raw"),
     (Usage, "$usage"),
     (UserMessage, "$user"),

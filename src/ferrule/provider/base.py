@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ferrule.errors import ModelError
@@ -54,6 +55,10 @@ class Settings:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+SETTINGS: Final = Settings()
+NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class OutputSchema:
     """The JSON that an answer must be.
@@ -71,8 +76,7 @@ class OutputSchema:
     strict: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(NamedTuple):
     """One question to a model.
 
     Args:
@@ -88,16 +92,16 @@ class ModelRequest:
     messages: Sequence[Message]
     instructions: str = ""
     tools: Toolset = NO_TOOLS
-    settings: Settings = Settings()
+    settings: Settings = SETTINGS
     output: OutputSchema | None = None
 
-    def with_messages(self, messages: Sequence[Message]) -> ModelRequest:
-        """The same question about another transcript.
+    def but(self, **changes: Any) -> ModelRequest:
+        """The same question with other fields.
 
         Args:
-            messages: The transcript.
+            changes: Fields by name.
         """
-        return replace(self, messages=messages)
+        return self._replace(**changes)
 
 
 class Sent(NamedTuple):
@@ -116,8 +120,7 @@ class Sent(NamedTuple):
     call_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ModelResponse:
+class ModelResponse(NamedTuple):
     """One answer of a model.
 
     Args:
@@ -140,7 +143,15 @@ class ModelResponse:
     request_id: str | None = None
     error: ModelError | None = None
     flagged: bool = False
-    mended: Mapping[int, str] = field(default_factory=dict[int, str])
+    mended: Mapping[int, str] = NOTHING
+
+    def but(self, **changes: Any) -> ModelResponse:
+        """The same answer with other fields.
+
+        Args:
+            changes: Fields by name.
+        """
+        return self._replace(**changes)
 
 
 class Delta(NamedTuple):

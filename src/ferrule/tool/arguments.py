@@ -158,9 +158,20 @@ _LEAVES = (Decimal, UUID, PurePath, dt.date, dt.time, dt.timedelta, bytes, bytea
 
 
 def _sentence(problem: JSONSyntaxError | Fault) -> str:
-    """One line a model can act on; several rules for one place are alternatives."""
+    """One line a model can act on."""
     if isinstance(problem, JSONSyntaxError):
         return f"The arguments are not valid JSON: {problem}. Send one JSON object."
+    return f"The arguments do not fit the schema. {fault_text(problem)}."
+
+
+def fault_text(problem: Fault) -> str:
+    """What is wrong, place by place; several rules for one place are alternatives.
+
+    Args:
+        problem: Faults of arguments, or of an answer that should be JSON.
+
+    Since 0.1.
+    """
     by_path: dict[str, list[str]] = {}
     for path, rule in problem.faults:
         rules = by_path.setdefault(path, [])
@@ -168,7 +179,7 @@ def _sentence(problem: JSONSyntaxError | Fault) -> str:
             rules.append(rule)
     lines = [f"{path}: {' or '.join(rules)}" if path else " or ".join(rules) for path, rules in by_path.items()]
     more = f"; and {len(lines) - MAX_FAULTS} more" if len(lines) > MAX_FAULTS else ""
-    return f"The arguments do not fit the schema. {'; '.join(lines[:MAX_FAULTS])}{more}."
+    return f"{'; '.join(lines[:MAX_FAULTS])}{more}"
 
 
 def path_text(path: Iterable[str | int]) -> str:

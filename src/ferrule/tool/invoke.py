@@ -11,10 +11,11 @@ import dis
 import inspect
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.lazy import LazyModule
@@ -36,6 +37,7 @@ else:
 
 Runs = Literal["step", "inline", "task", "thread", "process"]
 Late = Callable[[ToolResult], None]
+GiveUp = Callable[[ToolResult], None]
 CANCEL_SECONDS = 5.0
 # From 3.12 on a task takes its first step at once: a tool that need not wait costs no turn of the event loop.
 _AT_ONCE: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
@@ -109,6 +111,7 @@ async def execute(
     *,
     text: str | bytes | None = None,
     late: Late | None = None,
+    give_up: GiveUp | None = None,
 ) -> ToolResult:
     """Call a tool with checked arguments: one attempt under its deadline.
 
@@ -118,6 +121,8 @@ async def execute(
         context: The run's context; default a new one when the tool wants it.
         text: The JSON text the arguments came from, for tools in a process of their own; default made from `values`.
         late: Takes, in the event loop's thread, what the call ends with after its deadline.
+        give_up: Takes the result at the deadline, when the body goes on nevertheless. Whoever gives it runs this
+            coroutine in a task that nobody else waits for: an async body then needs no task of its own.
 
     Returns:
         The result, bounded. A `once` call whose end is not proven has the failure code `outcome_unknown`.
@@ -130,6 +135,8 @@ async def execute(
             value = _step(tool.start(values, inner))
             if type(value) not in _SETTLED and _is_live(value):
                 value = await _Attempt(tool, values, inner, text, late).in_task(value)
+        elif tool.runs == "task" and give_up is not None:
+            value = await _Attempt(tool, values, inner, text, late).in_this_task(give_up)
         else:
             value = await _Attempt(tool, values, inner, text, late).run()
         result = as_result(value)
@@ -192,7 +199,7 @@ _ENDING: set[asyncio.Future[Any]] = set()  # abandoned work that the event loop 
 class _Attempt:
     """One attempt that may outlast a step: its clock and its ending."""
 
-    __slots__ = ("context", "late", "limit", "loop", "start", "text", "tool", "until", "values")
+    __slots__ = ("context", "expired", "late", "limit", "loop", "start", "text", "tool", "until", "values")
 
     def __init__(
         self,
@@ -208,6 +215,7 @@ class _Attempt:
         self.context = context
         self.text = text
         self.late = late
+        self.expired = False
         self.start = start or partial(tool.start, values, context)
         self.loop = asyncio.get_running_loop()
         self.limit = tool.timeout
@@ -239,6 +247,41 @@ class _Attempt:
         if task.cancelled():
             return self.timed_out("It was stopped")
         return task.result()  # it ended at the last moment, and that is what happened
+
+    async def in_this_task(self, give_up: GiveUp) -> Any:
+        """Await the body in the current task, for a caller that waits for `give_up` too."""
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        timer = self.loop.call_later(max(self.until - self.loop.time(), 0.0), self.expire, task, give_up)
+        try:
+            made: Any = self.start()
+            value = await cast("Awaitable[Any]", made if type(made) is CoroutineType else _consume(made, self.report))
+            return await _consume(value, self.report) if _is_live(value) else value
+        except asyncio.CancelledError:
+            if not self.expired:
+                self.abandon()
+                raise
+            if hasattr(task, "uncancel"):
+                task.uncancel()
+            return self.timed_out("It was stopped")
+        finally:
+            timer.cancel()
+            self.start = _over
+
+    def expire(self, task: asyncio.Task[Any], give_up: GiveUp, steps: int = 4) -> None:
+        """The deadline: tell the body to stop; when it has not within a step or two, go on without it."""
+        if self.start is _over:
+            return
+        if steps == 4:
+            self.expired = True
+            self.abandon()
+            task.cancel()
+        if steps:
+            self.loop.call_soon(self.expire, task, give_up, steps - 1)
+            return
+        _ENDING.add(task)
+        task.add_done_callback(_ENDING.discard)
+        task.add_done_callback(self.settle_late)
+        give_up(self.timed_out("It was told to stop and may still be running"))
 
     async def in_thread(self) -> Any:
         future = POOL.submit(self.in_this_thread)
@@ -330,6 +373,10 @@ class _Attempt:
         if self.late is None or isinstance(error, asyncio.CancelledError):
             return
         self.late(ToolResult.failed(error) if error is not None else as_result(ended.result()))
+
+
+def _over() -> None:
+    """Stands in place of a body that has ended."""
 
 
 _SETTLED = frozenset({str, int, float, bool, type(None), dict, list, ToolResult})

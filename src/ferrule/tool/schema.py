@@ -351,6 +351,34 @@ def _describe(
     return adapter, schema
 
 
+def read_type(annotation: Any, name: str) -> tuple[Signature, bool]:
+    """Describe the JSON of one value, as the parameters of a function are described.
+
+    Args:
+        annotation: Any annotation that a parameter may have.
+        name: What the value is, for errors.
+
+    Returns:
+        Schema and check, and whether the value is wrapped: one that is no object is the property `result` of one.
+
+    Raises:
+        ToolDefinitionError: JSON cannot describe it.
+
+    Since 0.1.
+    """
+    annotation = readable(annotation)
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+        schema = _without_titles(adapter.json_schema(schema_generator=_Lean))
+        wrapped = "properties" not in schema
+        if wrapped:
+            adapter, schema = _describe({"result": annotation}, {}, "Result", None)
+    except Exception as error:  # whatever the annotation's own hooks raise
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise ToolDefinitionError(f"{name} cannot be described as JSON: {reason}.") from error
+    return Signature(schema, cast("SchemaValidator", adapter.validator), (), "", annotation, fills=True), wrapped
+
+
 def _why(fields: dict[str, Any], name: str, function: Any, error: Exception) -> str:
     """Name the first parameter that cannot be described alone."""
     for parameter, annotation in fields.items():

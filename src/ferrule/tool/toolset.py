@@ -137,8 +137,16 @@ class Toolset:
         """
         tool = self.find(name)
         if tool is None:
-            return ToolResult.failed(self._unknown(name), code="unknown_tool")
+            return self.unknown(name)
         return await tool.call(arguments, context)
+
+    def unknown(self, name: str) -> ToolResult:
+        """The result of a call of a tool that is not there: it offers close names.
+
+        Args:
+            name: As asked for.
+        """
+        return ToolResult.failed(self._unknown(name), code="unknown_tool")
 
     def _unknown(self, name: str) -> str:
         close = self.close_names(name)

@@ -1,0 +1,415 @@
+"""The public object: a model, tools and instructions under one name. Immutable; all state of a run is in the run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, cast
+
+from typing_extensions import TypeForm, TypeVar
+
+from ferrule.agent.hooks import Chain, Hooks, Instructions
+from ferrule.agent.loop import AgentLoop, AgentTool, Limits, Plan, Rewritten, RunInput
+from ferrule.agent.output import Output
+from ferrule.errors import SessionBusy, UsageError
+from ferrule.journal.memory import MemoryJournal
+from ferrule.lazy import LazyModule
+from ferrule.message import Message, Prompt, unpaired, user
+from ferrule.provider.base import Model, ModelResponse, Settings
+from ferrule.provider.function import FunctionModel
+from ferrule.runtime.driver import Driver, Listener, OnRequest, RunInfo, live, new_run_id
+from ferrule.runtime.event import Event
+from ferrule.runtime.outcome import RunResult
+from ferrule.runtime.stream import RunStream
+from ferrule.tool.thread import POOL
+from ferrule.tool.tool import Effect, ToolDefinition
+from ferrule.tool.toolset import Several, Toolset
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ferrule.provider import presets
+else:
+    asyncio = LazyModule("asyncio")
+    presets = LazyModule("ferrule.provider.presets")
+
+Deps = TypeVar("Deps", default=Any)
+Out = TypeVar("Out", default=str)
+Models = str | Model | Callable[..., Any]
+
+
+class Session:
+    """A transcript that several runs continue, one at a time, in this process.
+
+    Args:
+        messages: What it begins with.
+
+    Since 0.1.
+    """
+
+    def __init__(self, messages: Sequence[Message] = ()) -> None:
+        """Belong to no run."""
+        self.messages: Sequence[Message] = tuple(messages)
+        self._holder: str | None = None
+
+    def take(self, run_id: str) -> Sequence[Message]:
+        """Begin a run of it.
+
+        Args:
+            run_id: The run.
+
+        Raises:
+            SessionBusy: Another run is going on.
+        """
+        if self._holder is not None:
+            raise SessionBusy(self._holder, "running")
+        self._holder = run_id
+        return self.messages
+
+    def give(self, result: RunResult[Any] | None) -> None:
+        """End the run; a suspended one, or one that raised, leaves the transcript as it was.
+
+        Args:
+            result: How it ended.
+        """
+        self._holder = None
+        if result is not None and result.status != "suspended":
+            self.messages = tuple(result.messages)
+
+
+class Agent(Generic[Deps, Out]):
+    """A model that calls tools until it has an answer.
+
+    Args:
+        name: Its name, like a tool's.
+        model: `"openai:gpt-5"`, `"anthropic:…"`, `"gemini:…"`, `"ollama:…"` and so on; a `Model`; or an async function.
+        instructions: The system text, or a function of the run that makes it for each request.
+        tools: Tools, plain functions or sets of them.
+        output: The type of the answer; `str` takes the text as it is.
+        settings: How the model is asked.
+        limits: Where a run stops by itself.
+        hooks: What looks at each step.
+        deps: Makes the live objects that tools get as `ctx.deps`, from the run's context.
+        fallback: Models that stand in when the one before gives no usable answer.
+        output_retries: How often an answer that does not fit `output` is sent back.
+
+    Raises:
+        ToolDefinitionError: The name, a tool or the output type cannot be used.
+        UsageError: The model cannot be used.
+
+    Since 0.1.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: Models,
+        *,
+        instructions: str | Callable[[RunInfo[Deps]], Any] = "",
+        tools: Toolset | Iterable[Several] = (),
+        output: TypeForm[Out] = str,
+        settings: Settings | None = None,
+        limits: Limits | None = None,
+        hooks: Iterable[Hooks] = (),
+        deps: Callable[[Mapping[str, Any]], Deps | Awaitable[Deps]] | None = None,
+        fallback: Iterable[Models] = (),
+        output_retries: int = 2,
+    ) -> None:
+        """Settle everything that no run changes."""
+        if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError("an agent needs a name, for example Agent('support', 'openai:gpt-5').")
+        chain = Chain([Instructions(instructions), *hooks] if callable(instructions) else hooks)
+        self._name = name
+        self._listeners = chain.listeners
+        self._hooks = chain if chain.watches_models or chain.watches_tools else None
+        self._deps = deps
+        made = tools if isinstance(tools, Toolset) else Toolset(tools)
+        self._plan = Plan(
+            tuple(as_model(m) for m in (model, *fallback)),
+            "" if callable(instructions) else str(instructions),
+            made,
+            settings or Settings(),
+            limits or Limits(),
+            None if output is str else Output(output, name),
+            output_retries,
+            any(t.serial for t in made),
+        )
+
+    # -- what the runtime asks ----------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._name
+
+    @property
+    def tools(self) -> Toolset:
+        """Its tools."""
+        return self._plan.tools
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Its model, and those that stand in for it."""
+        return self._plan.models
+
+    @property
+    def hooks(self) -> Chain | None:
+        """What looks at each step; None when nothing does."""
+        return self._hooks
+
+    def machine(self, options: Mapping[str, Any]) -> AgentLoop:
+        """A fresh machine for one run.
+
+        Args:
+            options: `limits`, in place of the agent's own.
+        """
+        plan = self._plan
+        if options:
+            plan = Plan(**{**{f: getattr(plan, f) for f in plan.__slots__}, **options})
+        return AgentLoop(plan)
+
+    def rewritten(self, response: ModelResponse, messages: Sequence[Message]) -> Rewritten:
+        """The outcome of a request whose transcript a hook had replaced.
+
+        Args:
+            response: The response.
+            messages: The transcript that was sent.
+        """
+        return Rewritten(response, messages)
+
+    def live(self, context: Mapping[str, Any]) -> Any:
+        """The live objects that its tools get as `ctx.deps`.
+
+        Args:
+            context: The run's JSON object.
+        """
+        return self._deps(context) if self._deps is not None else None
+
+    # -- running ------------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        prompt: Prompt,
+        *,
+        deps: Deps | None = None,
+        context: Mapping[str, Any] | None = None,
+        history: Sequence[Message] = (),
+        session: Session | None = None,
+        limits: Limits | None = None,
+        on_request: OnRequest | None = None,
+        on_event: Listener | None = None,
+    ) -> RunResult[Out]:
+        """Run to the end, in memory.
+
+        Args:
+            prompt: Text, parts, or a list of both.
+            deps: Live objects for this run, in place of those the agent makes.
+            context: A JSON object about the run: user, tenant, locale.
+            history: The transcript to continue.
+            session: The session to continue, in place of `history`.
+            limits: In place of the agent's own.
+            on_request: Answers what the run asks, in this process; None leaves it suspended.
+            on_event: Hears of what happens; called at once, so it must be quick.
+
+        Returns:
+            How it ended; failures are data.
+
+        Raises:
+            UsageError: Wrong use: a part that the model does not take, a history without results, both sessions and
+                history.
+            SessionBusy: Another run of the session is going on.
+        """
+        if session is None and on_event is None and not self._listeners:
+            _check_history(history)
+            driver = await self._driver(deps, context, limits, on_request)
+            return await driver.run(RunInput(user(prompt), history))
+        return await self._heard(prompt, deps, context, history, session, limits, on_request, on_event, None)
+
+    async def _heard(
+        self,
+        prompt: Prompt,
+        deps: Deps | None,
+        context: Mapping[str, Any] | None,
+        history: Sequence[Message],
+        session: Session | None,
+        limits: Limits | None,
+        on_request: OnRequest | None,
+        on_event: Listener | None,
+        stream: RunStream[Out] | None,
+    ) -> RunResult[Out]:
+        if session is not None and history:
+            raise UsageError("a run continues a session or a history, not both.")
+        _check_history(history)
+        listeners = [*self._listeners, *([on_event] if on_event else []), *([stream.put] if stream else [])]
+        driver = await self._driver(deps, context, limits, on_request, _all(listeners), stream)
+        if session is None:
+            return await driver.run(RunInput(user(prompt), history))
+        given = RunInput(user(prompt), session.take(driver.journal.run_id))
+        try:
+            result: RunResult[Out] = await driver.run(given)
+        except BaseException:
+            session.give(None)
+            raise
+        session.give(result)
+        return result
+
+    async def _driver(
+        self,
+        deps: Any,
+        context: Mapping[str, Any] | None,
+        limits: Limits | None,
+        on_request: OnRequest | None,
+        listener: Listener | None = None,
+        stream: RunStream[Out] | None = None,
+    ) -> Driver:
+        journal = MemoryJournal(new_run_id(), keep=False)
+        given = context or {}
+        made = deps if self._deps is None else await live(self, given, deps)
+        driver = Driver(
+            self,
+            journal,
+            RunInfo(journal.run_id, given, made),
+            options={"limits": limits} if limits is not None else None,
+            listener=listener,
+            stream=stream,
+            streaming=stream is not None,
+            on_request=on_request,
+        )
+        if stream is not None:
+            stream.driver = driver
+        return driver
+
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        deps: Deps | None = None,
+        context: Mapping[str, Any] | None = None,
+        history: Sequence[Message] = (),
+        session: Session | None = None,
+        limits: Limits | None = None,
+        on_request: OnRequest | None = None,
+    ) -> RunStream[Out]:
+        """Run, and hear of it while it goes on: `async with agent.stream("…") as events`.
+
+        Args:
+            prompt: As for `run`.
+            deps: As for `run`.
+            context: As for `run`.
+            history: As for `run`.
+            session: As for `run`.
+            limits: As for `run`.
+            on_request: As for `run`.
+
+        Returns:
+            The events; after the last of them `events.result`.
+        """
+        return RunStream(
+            lambda stream: self._heard(prompt, deps, context, history, session, limits, on_request, None, stream)
+        )
+
+    def run_sync(self, prompt: Prompt, **options: Any) -> RunResult[Out]:
+        """Run to the end and wait for it, in a script, a notebook or a thread.
+
+        Inside a running event loop it works too, and holds that loop up
+        meanwhile; use `run` there where you can.
+
+        Args:
+            prompt: As for `run`.
+            options: As for `run`.
+        """
+        work = self.run(prompt, **options)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(work)
+        return POOL.submit(lambda: asyncio.run(work)).result()
+
+    def as_tool(
+        self, name: str | None = None, description: str = "", *, effect: Effect = "once", timeout: float = 600.0
+    ) -> AgentTool:
+        """A tool that runs this agent on a text; its calls are runs inside the caller's run.
+
+        Args:
+            name: Default the agent's name.
+            description: What it is good for, for the model that chooses.
+            effect: Effect class of the whole; `read` when nothing it can do changes anything.
+            timeout: Seconds; kept for readers of the definition, a child run has limits of its own.
+        """
+        return _SubAgent(cast("Agent[Any, Any]", self), name or self._name, description, effect, timeout)
+
+    def __repr__(self) -> str:
+        """Name, model and tools."""
+        return f"<Agent {self._name!r} model={self._plan.models[0].name!r} tools={len(self._plan.tools)}>"
+
+
+class _SubAgent(AgentTool):
+    """An agent as a tool."""
+
+    def __init__(self, agent: Agent[Any, Any], name: str, description: str, effect: Effect, timeout: float) -> None:
+        self.agent = agent
+        self._name = name
+        self.effect = effect
+        self.timeout = timeout
+        self._description = description or f"Ask the agent {agent.name}."
+
+    @property
+    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._name
+
+    @property
+    def description(self) -> str:
+        return self._description
+
+    @property
+    def definition(self) -> ToolDefinition:
+        about = {"type": "string", "description": "What the agent should do, with everything it must know."}
+        schema = {
+            "type": "object",
+            "properties": {"input": about},
+            "required": ["input"],
+            "additionalProperties": False,
+        }
+        return ToolDefinition(self.name, self.description, schema)
+
+    async def execute(self, context: Any) -> Any:
+        run = await self.agent.run(str(context.variables["input"]), context=context.run_context)
+        return run.as_tool_result()
+
+
+def as_model(given: Models) -> Model:
+    """A model from what users give for one.
+
+    Args:
+        given: A name like `openai:gpt-5`, a `Model`, or an async function of a request.
+
+    Raises:
+        UsageError: It is none of these, or no provider has that name.
+
+    Since 0.1.
+    """
+    if isinstance(given, str):
+        return presets.model(given)
+    if isinstance(given, Model):
+        return given
+    if callable(given):
+        return FunctionModel(given)
+    raise UsageError(
+        f"{type(given).__name__} is no model. Give a name like 'openai:gpt-5', a Model or an async function."
+    )
+
+
+def _check_history(history: Sequence[Message]) -> None:
+    wrong = unpaired(history) if history else None
+    if wrong is not None:
+        raise UsageError(f"the history cannot be continued: {wrong}. Give each call one result, directly after it.")
+
+
+def _all(listeners: Sequence[Callable[[Event], Any]]) -> Listener | None:
+    if len(listeners) <= 1:
+        return listeners[0] if listeners else None
+
+    def tell(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return tell

@@ -1,0 +1,1 @@
+"""What happened in a run, as records: appended only, in order."""

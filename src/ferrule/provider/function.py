@@ -1,0 +1,111 @@
+"""A model that is a function: for tests, for rules, for a provider of your own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from typing import Any, cast
+
+from ferrule.errors import UsageError
+from ferrule.message import Call, ModelMessage
+from ferrule.provider.base import Capabilities, Delta, ModelRequest, ModelResponse
+
+
+class FunctionModel:
+    """A function of the request, sync or async, as a model.
+
+    Args:
+        function: Takes a `ModelRequest` and returns text, a `Call` or a list of them, a `ModelMessage`, or a
+            `ModelResponse`.
+        name: How it is named; default the function's name.
+        capabilities: What it takes.
+
+    Since 0.1.
+    """
+
+    def __init__(
+        self, function: Callable[[ModelRequest], Any], name: str = "", capabilities: Capabilities | None = None
+    ) -> None:
+        """Keep the function."""
+        self._function = function
+        self._name = name or f"function:{getattr(function, '__name__', type(function).__name__)}"
+        self._capabilities = capabilities or Capabilities()
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it takes."""
+        return self._capabilities
+
+    async def generate(self, request: ModelRequest) -> ModelResponse:
+        """What the function returns, as a response.
+
+        Args:
+            request: The question.
+
+        Raises:
+            UsageError: The function returned something that is no answer.
+        """
+        found = self._function(request)
+        return as_response(await found if inspect.isawaitable(found) else found, self._name)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
+        """The same in pieces: its text at once, then the whole.
+
+        Args:
+            request: The question.
+        """
+        response = await self.generate(request)
+        if response.message.text:
+            yield Delta("text", response.message.text)
+        yield response
+
+    def explain(self, request: ModelRequest) -> dict[str, Any]:
+        """What the function would be given, in short.
+
+        Args:
+            request: The question.
+        """
+        return {"instructions": request.instructions, "messages": len(request.messages), "tools": request.tools.names}
+
+
+def call(name: str, arguments: str = "{}", wire_id: str | None = None) -> Call:
+    """A call for a `FunctionModel` or a `ScriptedModel` to ask for.
+
+    Args:
+        name: The tool's name.
+        arguments: JSON text.
+        wire_id: The id that a provider would have given it.
+
+    Since 0.1.
+    """
+    return Call("", name, arguments, wire_id)
+
+
+def as_response(found: Any, name: str) -> ModelResponse:
+    """What somebody wrote for an answer, as a response.
+
+    Args:
+        found: Text, a `Call` or a list of them, a `ModelMessage` or a `ModelResponse`.
+        name: The model's name.
+
+    Raises:
+        UsageError: It is none of these.
+
+    Since 0.1.
+    """
+    if isinstance(found, ModelResponse):
+        return found
+    if isinstance(found, str):
+        found = ModelMessage(found)
+    elif isinstance(found, Call):
+        found = ModelMessage(calls=(found,))
+    elif isinstance(found, list | tuple) and all(isinstance(c, Call) for c in cast("list[object]", found)):
+        found = ModelMessage(calls=tuple(cast("list[Call]", found)))
+    if not isinstance(found, ModelMessage):
+        raise UsageError(f"model {name!r} answered with {type(found).__name__}. Return text, calls or a ModelResponse.")
+    return ModelResponse(found, "tool_calls" if found.calls else "stop", model=name)

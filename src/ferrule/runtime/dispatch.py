@@ -1,0 +1,343 @@
+"""Around one command: hooks, approval, slots, attempts and records. The body of a call is `tool/invoke.py`.
+
+A function here performs one command of a machine and returns what it is
+completed with, or `PARKED` when that takes an answer which nobody has given yet.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from ferrule.errors import FerruleError, ModelError
+from ferrule.lazy import LazyModule
+from ferrule.machine import CallModel, CallTool
+from ferrule.message import Call, ModelMessage
+from ferrule.provider.base import Model, ModelRequest, ModelResponse
+from ferrule.result import ToolResult, describe_exception
+from ferrule.runtime.event import Event
+from ferrule.strict_json import dumps, plain
+from ferrule.suspension import Answer, Request, with_digest
+from ferrule.tool.arguments import InvalidArguments, read
+from ferrule.tool.context import Context
+from ferrule.tool.invoke import execute
+from ferrule.tool.tool import Tool
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ferrule.runtime.driver import Driver
+else:
+    asyncio = LazyModule("asyncio")
+
+PARKED: Final = object()
+MODEL_ATTEMPTS = 3
+MAX_DELAY = 120.0
+
+
+class Hooks(Protocol):
+    """What looks at each step of a run and may change it; composed of all hooks that were given."""
+
+    watches_models: bool
+    watches_tools: bool
+
+    async def before_model(self, run: Any, request: ModelRequest) -> ModelRequest:
+        """The request to send."""
+        ...
+
+    async def after_model(self, run: Any, request: ModelRequest, response: ModelResponse) -> ModelResponse:
+        """The response to go on with."""
+        ...
+
+    async def before_tool(self, run: Any, call: Call, tool: Tool, arguments: dict[str, Any]) -> Any:
+        """None to go on, other arguments, or the result of a call that is not made."""
+        ...
+
+    async def after_tool(self, run: Any, call: Call, result: ToolResult) -> ToolResult:
+        """The result to go on with."""
+        ...
+
+
+# -- models -----------------------------------------------------------------------------------------------------
+
+
+def call_model(run: Driver, command: CallModel) -> Coroutine[Any, Any, Any]:
+    """Ask a model, again where that can help, and take what hooks make of it.
+
+    Args:
+        run: The run.
+        command: The command.
+
+    Raises:
+        UsageError: The caller attached a part that the model does not take.
+    """
+    hooks = run.hooks
+    if hooks is None or not hooks.watches_models:
+        return _answer(run, command, command.request)
+    return _watched(run, command, hooks)
+
+
+async def _watched(run: Driver, command: CallModel, hooks: Hooks) -> Any:
+    request: ModelRequest = command.request
+    shown = await hooks.before_model(run.info, request)
+    run.note("before_model", command.op, shown is not request)
+    response = await hooks.after_model(run.info, shown, await _answer(run, command, shown))
+    return response if shown.messages is request.messages else run.rewritten(response, shown.messages)
+
+
+async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> ModelResponse:
+    model: Model = command.model
+    attempt = 1
+    while True:
+        run.intended(command.op, "model.intended", {"op": command.op, "attempt": attempt, "model": model.name})
+        heard = run.heard
+        try:
+            return await (_streamed(run, command.op, model, request) if run.streaming else model.generate(request))
+        except ModelError as error:
+            # Once a piece has been handed on, asking again would say it twice.
+            if not error.retryable or attempt >= MODEL_ATTEMPTS or run.heard != heard:
+                return ModelResponse(ModelMessage(), "error", error=error)
+            delay = delay_of(attempt, error.retry_after)
+            if delay is None:
+                return ModelResponse(ModelMessage(), "error", error=error)
+        except FerruleError:  # misuse, found before anything was sent
+            raise
+        except Exception as error:  # a model of the user's may raise anything; that is its answer
+            failure = ModelError(describe_exception(error), provider=model.name)
+            return ModelResponse(ModelMessage(), "error", error=failure)
+        await asyncio.sleep(delay)
+        attempt += 1
+        run.emit(Event("restarted", command.op))
+
+
+async def _streamed(run: Driver, op: str, model: Model, request: ModelRequest) -> ModelResponse:
+    response: ModelResponse | None = None
+    async for piece in model.stream(request):
+        if isinstance(piece, ModelResponse):
+            response = piece
+        else:
+            run.heard += 1
+            run.emit(Event(piece.kind, op, None, piece.text))
+            if run.is_full():
+                await run.room()
+    if response is None:
+        raise ModelError("its stream ended without an answer", provider=model.name)
+    return response
+
+
+def delay_of(attempt: int, retry_after: float | None) -> float | None:
+    """Seconds to wait before the next attempt; None when the wait would be too long to be of use.
+
+    Args:
+        attempt: The attempt that failed, from 1.
+        retry_after: What the other side asked for.
+    """
+    if retry_after is not None:
+        return retry_after if retry_after <= MAX_DELAY else None
+    return min(0.5 * 2.0 ** (attempt - 1), 8.0) * random.uniform(0.75, 1.25)
+
+
+# -- tools ------------------------------------------------------------------------------------------------------
+
+
+def call_tool(run: Driver, command: CallTool) -> Any:
+    """Perform one call: freeze, approve, take a slot, record, execute, try again where that is allowed.
+
+    Args:
+        run: The run.
+        command: The command.
+
+    Returns:
+        What it is completed with, or a coroutine that comes to it.
+    """
+    if command.given is not None:
+        return command.given
+    tool: Tool = command.tool
+    call = command.call
+    try:
+        values, text = read(tool.parameters, call.arguments, omit_blank=tool.omit_blank)
+    except InvalidArguments as error:
+        return ToolResult.failed(f"Tool {tool.name!r} was not called. {error}", code="invalid_arguments")
+    if run.hooks is None and tool.approval is False and tool.concurrency is None:
+        return _attempts(run, command, tool, values, text)
+    return _guarded(run, command, tool, values, text)
+
+
+async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:
+    """A call with hooks, an approval or a limited number of slots."""
+    call, hooks = command.call, run.hooks
+    watched = hooks is not None and hooks.watches_tools
+    if hooks is not None and watched:
+        decided = await _before(run, hooks, call, tool, values)
+        if isinstance(decided, ToolResult):
+            return decided
+        if decided is not None:
+            values, text = decided
+    edited: dict[str, Any] | None = None
+    if tool.approval is not False and await _is_due(tool, values):
+        approved = await _approved(run, command.op, tool, values, text)
+        if not isinstance(approved, tuple):
+            return approved
+        values, text, edited = cast("tuple[dict[str, Any], str | bytes, dict[str, Any] | None]", approved)
+    async with run.slot(tool):
+        result = await _attempts(run, command, tool, values, text)
+    if edited is not None and isinstance(result, ToolResult):
+        result = _told_of_edit(result, edited, values)
+    if hooks is not None and watched and isinstance(result, ToolResult):
+        result = await _after(run, hooks, call, result)
+    return result
+
+
+async def _before(
+    run: Driver, hooks: Hooks, call: Call, tool: Tool, values: dict[str, Any]
+) -> ToolResult | tuple[dict[str, Any], str | bytes] | None:
+    try:
+        decided = await hooks.before_tool(run.info, call, tool, values)
+    except Exception as error:  # a guard that breaks lets nothing through
+        run.note("before_tool", call.id, changed=True)
+        text = f"Tool {tool.name!r} was not called: a hook raised {type(error).__name__}."
+        return ToolResult.failed(text, code="denied")
+    run.note("before_tool", call.id, decided is not None)
+    if decided is None or isinstance(decided, ToolResult):
+        return decided
+    return _frozen(tool, decided)
+
+
+def _frozen(tool: Tool, values: Mapping[str, Any]) -> ToolResult | tuple[dict[str, Any], str | bytes]:
+    """Arguments that somebody changed, checked like any others."""
+    try:
+        return read(tool.parameters, dumps(plain(values, big_ints="number")), omit_blank=tool.omit_blank)
+    except InvalidArguments as error:
+        text = f"Tool {tool.name!r} was not called: its arguments were changed and do not fit. {error}"
+        return ToolResult.failed(text, code="invalid_arguments")
+
+
+async def _after(run: Driver, hooks: Hooks, call: Call, result: ToolResult) -> ToolResult:
+    try:
+        changed = await hooks.after_tool(run.info, call, result)
+    except Exception as error:  # what a broken hook should have taken out must not be seen
+        changed = ToolResult.failed(
+            f"The call was made, but a hook that checks its result raised {type(error).__name__}.", code="exception"
+        )
+    run.note("after_tool", call.id, changed is not result)
+    return changed
+
+
+async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:
+    """Attempts of one call until it is settled, or waits for an answer."""
+    op, call, attempt = command.op, command.call, 1
+    give_up = partial(run.given_up, command) if tool.runs == "task" else None
+    answers: list[tuple[Request, Answer]] = []
+    state: dict[str, Any] = {}
+    while True:
+        run.intended(op, "tool.intended", {"op": op, "call": call, "arguments": values, "attempt": attempt}, call)
+        if not run.journal.volatile and tool.effect != "read":
+            await run.journal.durable()
+        context = context_for(run, op, call, attempt, answers, state) if tool.injected != () else None
+        result = await execute(tool, values, context, text=text, give_up=give_up)
+        request = result.pending
+        if request is not None:
+            answer = await run.ask(op, with_digest(replace(request, id=request.id or op)))
+            if answer is None:
+                return PARKED
+            if not answer.ok:
+                return denied(tool, answer)
+            answers.append((request, answer))
+        elif result.is_error and (delay := _again(tool, result, attempt)) is not None:
+            run.journal.append("tool.settled", {"op": op, "attempt": attempt, "result": result, "retry_in": delay})
+            await asyncio.sleep(delay)
+        else:
+            return result
+        attempt += 1
+
+
+def _again(tool: Tool, result: ToolResult, attempt: int) -> float | None:
+    failure = result.failure
+    if failure is None or not failure.retryable or attempt > tool.max_retries:
+        return None
+    return delay_of(attempt, failure.retry_after)
+
+
+# -- approval ---------------------------------------------------------------------------------------------------
+
+
+async def _is_due(tool: Tool, values: dict[str, Any]) -> bool:
+    rule = tool.approval
+    if not callable(rule):
+        return bool(rule)
+    try:
+        due = rule(values)
+        return bool(await due if inspect.isawaitable(due) else due)
+    except Exception:  # a rule that cannot decide leaves the decision to a person
+        return True
+
+
+async def _approved(run: Driver, op: str, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:
+    """Arguments that a person agreed to; a failed result when they did not; PARKED while they have not answered."""
+    shown = await tool.call_preview(text)
+    data = {"tool": tool.name, "effect": tool.effect, "arguments": plain(values, big_ints="number")}
+    request = Request(op, "approval", f"Run tool {tool.name!r}?", data=data, preview=shown)
+    answer = await run.ask(op, with_digest(request))
+    if answer is None:
+        return PARKED
+    if not answer.ok:
+        return denied(tool, answer)
+    if answer.arguments is None:
+        return values, text, None
+    frozen = _frozen(tool, answer.arguments)
+    return frozen if isinstance(frozen, ToolResult) else (*frozen, values)
+
+
+def denied(tool: Tool, answer: Answer) -> ToolResult:
+    """The result of a call that somebody decided against, or did not decide in time.
+
+    Args:
+        tool: The tool.
+        answer: The answer.
+    """
+    code = "expired" if answer.reason == "expired" else "denied"
+    why = f": {answer.reason}" if answer.reason and answer.reason not in ("declined", "expired") else ""
+    what = "nobody answered in time" if code == "expired" else f"the person who was asked declined{why}"
+    return ToolResult.failed(f"Tool {tool.name!r} was not called; {what}.", code=code)
+
+
+def _told_of_edit(result: ToolResult, before: dict[str, Any], after: dict[str, Any]) -> ToolResult:
+    """The result with a word on arguments that a person had changed, for the model and for the record."""
+    versions = {"requested": plain(before), "approved": plain(after)}
+    note = f"[The arguments were changed before the call, to {dumps(versions['approved']).decode()}]"
+    output = f"{note}\n{result.output}" if result.output else note
+    return replace(result, output=output, metadata={**(result.metadata or {}), "arguments": versions})
+
+
+def context_for(
+    run: Driver, op: str, call: Call, attempt: int, answers: list[tuple[Request, Answer]], state: dict[str, Any]
+) -> Context[Any]:
+    """What a tool is told about its call.
+
+    Args:
+        run: The run.
+        op: The command.
+        call: The call.
+        attempt: Which attempt this is, from 1.
+        answers: What was asked and answered before.
+        state: What earlier attempts kept.
+    """
+
+    def progress(value: Any) -> None:
+        run.emit_from_anywhere(Event("tool_progress", op, call=call, value=value))
+
+    return Context(
+        run_id=run.journal.run_id,
+        call_id=call.id,
+        attempt=attempt,
+        answers=answers,
+        state=state,
+        deps=run.info.deps,
+        run_context=run.info.context,
+        variables=run.variables,
+        on_progress=progress if run.listener is not None else None,
+    )

@@ -1,0 +1,77 @@
+"""What a listener hears of a run while it goes on."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Literal, NamedTuple, cast
+
+from ferrule.message import Call, Usage
+from ferrule.result import ToolResult
+from ferrule.strict_json import plain
+from ferrule.suspension import Request
+
+EventType = Literal[
+    "text", "reasoning", "call", "tool_progress", "restarted",
+    "step", "tool_call", "tool_result", "pending", "usage", "done",
+]  # fmt: skip
+
+
+class Event(NamedTuple):
+    """One event. The first five types are transient; the others are views of records and carry their `seq`.
+
+    Args:
+        type: `text`, `reasoning`, `call` (the name of a call that is being written), `tool_progress` and `restarted`
+            come while something goes on; `step` (a model was asked), `tool_call`, `tool_result`, `pending`, `usage`
+            and `done` when it is recorded.
+        op: The command it belongs to, for example `t3.0`; with the names of child runs before it, `t1.0/m2`.
+        seq: Place of its record in the run's journal; None for transient ones.
+        text: A piece of text or reasoning; the name of a call.
+        call: The call, of `tool_call`, `tool_result` and `tool_progress`.
+        result: The result, of `tool_result`.
+        request: The open request, of `pending`.
+        usage: Of one model call, of `usage`.
+        value: What the tool reported, of `tool_progress`; the `RunResult`, of `done`.
+
+    Since 0.1.
+    """
+
+    type: EventType
+    op: str = ""
+    seq: int | None = None
+    text: str = ""
+    call: Call | None = None
+    result: ToolResult | None = None
+    request: Request | None = None
+    usage: Usage | None = None
+    value: Any = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as plain JSON values: only what it has."""
+        shown = {k: plain(v) for k, v in self._asdict().items() if v is not None and v != ""}
+        return {"type": self.type, **shown}
+
+
+_made: Any = partial(cast("Any", tuple).__new__, Event)
+
+
+def event(
+    type: EventType,
+    op: str,
+    seq: int,
+    call: Call | None = None,
+    result: ToolResult | None = None,
+    usage: Usage | None = None,
+) -> Event:
+    """A recorded event, made in a third of the time that the class takes; rounds make four of them.
+
+    Args:
+        type: Its type.
+        op: The command.
+        seq: Place of its record.
+        call: The call.
+        result: The result.
+        usage: What a model call consumed.
+
+    Since 0.1.
+    """
+    return _made((type, op, seq, "", call, result, None, usage, None))

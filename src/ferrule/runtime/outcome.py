@@ -1,0 +1,90 @@
+"""How a run ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
+
+from ferrule.errors import RunError
+from ferrule.machine import Status
+from ferrule.message import Message, Usage
+from ferrule.result import ToolResult
+from ferrule.strict_json import Codec, register
+from ferrule.suspension import Request
+
+Out = TypeVar("Out", default=str)
+
+_CODES = {"incomplete": "budget", "failed": "unavailable", "cancelled": "cancelled", "blocked": "unavailable"}
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult(Generic[Out]):
+    """How a run ended; not a tool's result.
+
+    Args:
+        run_id: The run's id.
+        status: `done`, `incomplete` (a limit, named in `reason`), `failed`, `cancelled`, `suspended` (it waits for
+            answers to `requests`), or `blocked` (it needs an operator).
+        output: The text that was said last; with a failure, what had come of it.
+        value: What code reads: the checked output, or the text where no other type was asked for.
+        error: Why it did not succeed: a `ModelError`, or text.
+        reason: The limit or rule that ended it early.
+        requests: What it waits for.
+        usage: What models consumed, runs inside included.
+        messages: The transcript; calls and results are paired.
+
+    Since 0.1.
+    """
+
+    run_id: str
+    status: Status
+    output: str = ""
+    value: Out = None  # pyright: ignore[reportAssignmentType] - None where there is no value
+    error: Any = None
+    reason: str | None = None
+    requests: tuple[Request, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    messages: Sequence[Message] = ()
+
+    def raise_for_status(self) -> RunResult[Out]:
+        """This result, when the run is done.
+
+        Raises:
+            ModelError: A provider ended it.
+            RunError: Anything else did.
+        """
+        if self.status == "done":
+            return self
+        if isinstance(self.error, Exception):
+            raise self.error
+        raise RunError(self.describe())
+
+    def describe(self) -> str:
+        """One sentence on how the run ended."""
+        why = self.error if self.error is not None else self.reason
+        if self.status == "suspended":
+            why = f"it waits for {len(self.requests)} answer{'s' * (len(self.requests) != 1)}"
+        return f"run {self.run_id} is {self.status}" + (f": {why}" if why else "") + "."
+
+    def as_tool_result(self) -> ToolResult:
+        """What the model that asked for this run is told of it."""
+        if self.status == "done":
+            return ToolResult.ok(self.value, output=self.output)
+        why = str(self.error if self.error is not None else self.reason or self.status)
+        text = f"It ended {self.status}: {why}" + (f"\nIt had said: {self.output}" if self.output else "")
+        return ToolResult.failed(text, code=_CODES[self.status])
+
+
+def _fields_of(run: RunResult[Any]) -> dict[str, Any]:
+    shown = {f.name: getattr(run, f.name) for f in fields(run)}
+    return {**shown, "messages": list(run.messages), "error": str(run.error) if run.error is not None else None}
+
+
+def _from_fields(found: dict[str, Any]) -> RunResult[Any]:
+    return RunResult(**found)
+
+
+register(RunResult, Codec("$run", _fields_of, _fields_of, _from_fields))
