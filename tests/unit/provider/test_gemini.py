@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -100,7 +99,7 @@ def call_part(city: str, id: str | None = None, **more: Any) -> Json:
 
 
 def chart(id: str, signature: str) -> ModelMessage:
-    part = {"functionCall": {"id": id, "name": "read_chart", "args": {}}, "thoughtSignature": signature}
+    part: Json = {"functionCall": {"id": id, "name": "read_chart", "args": {}}, "thoughtSignature": signature}
     return ModelMessage(calls=(Call(id, "read_chart", "{}", id),), raw=said(part))
 
 
@@ -457,7 +456,7 @@ def test_tools_are_declared_under_the_names_that_fit() -> None:
 
 
 def test_parameter_names_are_checked_in_the_older_form_of_schemas_only() -> None:
-    odd = Toolset([declared("search", **{"from-date": {"type": "string"}})])
+    odd = Toolset([declared("search", "", **{"from-date": {"type": "string"}})])
     assert "from-date" in json.dumps(body_of(user("x"), tools=odd))
     with pytest.raises(UsageError, match="no parameter 'from-date' of tool 'search'"):
         body_of(user("x"), tools=odd, schemas=OPENAPI)
@@ -649,7 +648,7 @@ def test_effort_becomes_a_budget_or_a_level_by_generation(model: str, effort: st
 
 
 def test_extra_keys_win_and_objects_are_merged() -> None:
-    extra = {"generationConfig": {"topK": 3, "temperature": 1.0}, "toolConfig": None, "safetySettings": []}
+    extra: Json = {"generationConfig": {"topK": 3, "temperature": 1.0}, "toolConfig": None, "safetySettings": []}
     request = ModelRequest([user("x")], settings=Settings(temperature=0.1, max_tokens=5, extra=extra))
     body = json.loads(Gemini().body(request, NEW, Capabilities(), stream=False).json)
     assert body == {
@@ -755,4 +754,3 @@ def test_any_paired_transcript_becomes_a_body_that_keeps_the_rules(
     assert len(made.sent) == attached
     assert made == Gemini().body(request, model, Capabilities(tool_media=tool_media), stream=True)
     assert sum(isinstance(m, ToolMessage) for m in messages) == len(responses(body["contents"]))
-    types.Content.model_validate_json(json.dumps(body["contents"][0]))
