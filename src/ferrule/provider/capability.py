@@ -63,6 +63,7 @@ _TYPES: dict[str, frozenset[str]] = {  # media types an API names; all others of
     **{f"{api} image": _IMAGES for api in APIS if api != "gemini"},
     **{f"{api} audio": _SOUNDS for api in APIS if api != "gemini"},
 }
+_OWN_URLS = {"gemini": "https://generativelanguage.googleapis.com/"}  # its Files API: the one address it reads itself
 
 
 def carry(api: str, part: Part | Mapping[str, Any], place: Place, capabilities: Capabilities) -> Carry:
@@ -91,4 +92,5 @@ def carry(api: str, part: Part | Mapping[str, Any], place: Place, capabilities: 
     way = _WAYS[cell.lstrip("D")[0]]
     if place == "tool" and way == "native" and not capabilities.tool_media:
         way = "relocated"
-    return Carry(way, cell.startswith("D"))
+    own = source == "url" and api in _OWN_URLS and read("url").startswith(_OWN_URLS[api])
+    return Carry(way, cell.startswith("D") and not own)
