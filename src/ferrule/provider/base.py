@@ -181,6 +181,7 @@ class Capabilities:
         strict_tools: Whether tool schemas are sent for strict enforcement.
         later_system: System text in the middle of a transcript.
         streaming: Answers in pieces.
+        reasoning: Settings about reasoning; a model that does not reason may refuse them.
 
     Since 0.1.
     """
@@ -193,6 +194,7 @@ class Capabilities:
     strict_tools: bool = False
     later_system: bool = True
     streaming: bool = True
+    reasoning: bool = True
 
 
 @runtime_checkable

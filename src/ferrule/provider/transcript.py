@@ -94,7 +94,7 @@ class Shown:
         text: The text of the result, with a word on what follows elsewhere.
         native: Parts that stay in the result.
         moved: Parts for a later user turn, each with the label that goes before it.
-        placeholders: Lines that stand for parts that cannot travel.
+        placeholders: Lines of parts that are text, and lines that stand for parts that cannot travel.
         sent: How each part travelled.
 
     Since 0.1.
@@ -125,6 +125,9 @@ def show_result(
     counts: Counter[str] = Counter()
     for given in message.parts:
         part = from_dict(given)
+        if part.type == "text":
+            shown.placeholders.append(part.text or "")
+            continue
         way = carry(api, part, "tool", capabilities).way
         shown.sent.append(Sent(part.type, way, message.call.id))
         if way == "native":
