@@ -83,10 +83,22 @@ def call_model(run: Driver, command: CallModel) -> Coroutine[Any, Any, Any]:
 
 async def _watched(run: Driver, command: CallModel, hooks: Hooks) -> Any:
     request: ModelRequest = command.request
-    shown = await hooks.before_model(run.info, request)
+    try:
+        shown = await hooks.before_model(run.info, request)
+    except Exception as error:  # what it should have taken out or put in is not sent without it
+        return _hook_failed("before_model", error)
     run.note("before_model", command.op, shown is not request)
-    response = await hooks.after_model(run.info, shown, await _answer(run, command, shown))
+    response = await _answer(run, command, shown)
+    try:
+        response = await hooks.after_model(run.info, shown, response)
+    except Exception as error:  # the same for what it should have seen
+        return _hook_failed("after_model", error)
     return response if shown.messages is request.messages else run.rewritten(response, shown.messages)
+
+
+def _hook_failed(point: str, error: Exception) -> ModelResponse:
+    failure = ModelError(describe_exception(error), provider=f"hook {point}")
+    return ModelResponse(ModelMessage(), "error", error=failure)
 
 
 async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> ModelResponse:

@@ -1,0 +1,9 @@
+"""For tests of your own: models that follow a script, and a guard against the network."""
+
+from __future__ import annotations
+
+from ferrule.provider.function import FunctionModel, call
+from ferrule.testing.network import NetworkForbidden, forbid_network
+from ferrule.testing.scripted import ScriptedModel, ScriptExhausted
+
+__all__ = ["FunctionModel", "NetworkForbidden", "ScriptExhausted", "ScriptedModel", "call", "forbid_network"]
