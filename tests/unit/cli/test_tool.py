@@ -234,9 +234,31 @@ def test_arguments_come_as_json_from_the_line_a_file_or_standard_input(shop: Pat
 
 
 @pytest.mark.usefixtures("shop")
-def test_pairs_win_over_json() -> None:
-    ran = ferrule("tool", "call", "add", "--args-json", '{"a": 1, "b": 1}', "--set", "b=9")
-    assert ran.data["value"] == 10
+def test_pairs_add_to_json() -> None:
+    assert ferrule("tool", "call", "add", "--args-json", '{"a": 1}', "--set", "b=9").data["value"] == 10
+    value = ferrule("tool", "call", "echo", "--args-json", '{"extra": {"a": 1}}', "--set", "extra.b=2").data["value"]
+    assert value["extra"] == {"a": 1, "b": 2}
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(
+    ("words", "detail"),
+    [
+        (["--args-json", '{"word": "a"}', "--set", "word=a"], "--set 'word' gives what --args-json gives too."),
+        (["--set", "word=b", "--args-json", '{"word": "a"}'], "--set 'word' gives what --args-json gives too."),
+        (["--args-json", '{"word": null}', "--set", "word=a"], "--set 'word' gives what --args-json gives too."),
+        (["--args-json", '{"extra": {}}', "--set", "extra=1"], "--set 'extra' gives what --args-json gives too."),
+        (
+            ["--args-json", '{"extra": {"a": 1}}', "--set", "extra.a=2"],
+            "--set 'extra.a' gives what --args-json gives too.",
+        ),
+        (["--set", "extra.a=1", "--set", "extra={}"], "--set 'extra' gives what --set 'extra.a' gives too."),
+        (["--set", 'extra={"a": 1}', "--set", "extra.a=2"], "--set 'extra.a' gives what --set 'extra' gives too."),
+    ],
+)
+def test_what_is_given_twice_is_refused_by_its_key_before_anything_runs(words: list[str], detail: str) -> None:
+    ran = ferrule("tool", "call", "echo", *words)
+    assert (2, "usage", f"{detail} Give it once.") == (ran.code, ran.problem["code"], ran.problem["detail"])
 
 
 @pytest.mark.usefixtures("shop")
