@@ -185,4 +185,4 @@ def test_sources_that_are_not_installed_are_a_warning(monkeypatch: pytest.Monkey
 
 def test_a_named_app_is_examined_in_place_of_the_project(shop: Path, write: Write) -> None:
     write("one.py", 'from ferrule import tool\n\n\n@tool(effect="read")\ndef one() -> None:\n    """Be."""\n')
-    assert findings("--app", "one.py")["project"]["detail"] == "one.py, 1 tools"
+    assert findings("--app", "one.py")["project"]["detail"] == "one.py, 1 tool"

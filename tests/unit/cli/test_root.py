@@ -167,6 +167,24 @@ def test_a_project_that_does_not_load_is_a_problem_and_verbose_shows_the_users_t
     assert "raise RuntimeError('no database')" in told
 
 
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("class Halt(BaseException): ...\nraise Halt('no more')", "Halt: no more"),
+    ],
+)
+def test_a_module_that_would_end_the_process_does_not_load(write: Write, body: str, says: str) -> None:
+    path = write("last.py", body)
+    ran = ferrule("--app", "last.py", "tool", "ls")
+    assert (2, "configuration") == (ran.code, ran.problem["code"])
+    assert (
+        f"app 'last.py': module 'last' cannot be imported: {says} ({path}:{1 + body.count(chr(10))}). Mend it."
+        == ran.problem["detail"]
+    )
+
+
 def test_what_a_module_prints_while_it_is_imported_is_no_data(write: Write) -> None:
     write("chatty.py", "from ferrule import tool\nprint('hello')\n\n\n@tool\ndef x() -> None:\n    'Be.'\n")
     ran = ferrule("--app", "chatty.py", "tool", "ls")
@@ -298,3 +316,15 @@ def test_an_interrupted_call_ends_with_130_and_says_what_may_have_happened(
     code, out, err = end(process)
     assert (code, out) == (130, "")
     assert json.loads(err)["detail"] == f"interrupted while tool 'wait' ran{left}."
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals work otherwise there")
+def test_ctrl_c_while_the_project_loads_ends_with_130(write: Write) -> None:
+    write("slow.py", "import threading\nprint('started', flush=True)\nthreading.Event().wait(60)\n")
+    process = start("--app", "slow.py", "tool", "ls")
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"started\n"
+    process.send_signal(signal.SIGINT)
+    code, out, err = end(process)
+    assert (130, "") == (code, out)
+    assert "interrupted." == json.loads(err)["detail"]
