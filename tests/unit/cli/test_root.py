@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -123,14 +124,26 @@ def test_a_terminal_gets_colour_unless_no_color_is_set(monkeypatch: pytest.Monke
         (("tool", "lss"), "No such command 'lss'. Did you mean 'ls'? See ferrule tool --help."),
         (("tool",), "Missing command. See ferrule tool --help."),
         (("tool", "show"), "Missing argument 'NAME'. See ferrule tool show --help."),
-        (("completion", "csh"), "Invalid value for 'SHELL': "),
-        (("tool", "ls", "--output", "xml"), "Invalid value for '--output' / '-o': "),
+        (
+            ("completion", "csh"),
+            "Invalid value for 'SHELL': 'csh' is not one of 'bash', 'zsh', 'fish'. See ferrule completion --help.",
+        ),
+        (
+            ("tool", "ls", "--output", "xml"),
+            "Invalid value for '--output' / '-o': 'xml' is not one of 'table', 'json', 'jsonl'. "
+            "See ferrule tool ls --help.",
+        ),
+        (("completion",), "Missing argument 'SHELL'. Choose from: bash, zsh, fish. See ferrule completion --help."),
+        (("version", "now"), "Got unexpected extra argument(s) (now). See ferrule version --help."),
+        (("tool", "ls", "-x"), "No such option: -x. See ferrule tool ls --help."),
+        (("tool", "ls", "--apps=x"), "No such option: --apps. Possible options: --app. See ferrule tool ls --help."),
+        (("tool", "ls", "-o"), "Option '-o' requires an argument."),
     ],
 )
 def test_a_wrong_command_line_is_one_problem_object_with_code_2(words: tuple[str, ...], detail: str) -> None:
     ran = ferrule(*words)
     assert ran.code == 2
-    assert ran.problem["detail"].startswith(detail)
+    assert detail == ran.problem["detail"]
     assert ran.problem["code"] == "usage"
     assert set(ran.problem) == {"type", "title", "detail", "code"}
 
@@ -192,6 +205,35 @@ def test_what_a_module_prints_while_it_is_imported_is_no_data(write: Write) -> N
     assert ran.stderr == "hello\n"
 
 
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [("SystemExit(5)", "SystemExit: 5"), ("Halt('no more')", "Halt: no more"), ("OSError('odd')", "OSError: odd")],
+)
+def test_whatever_code_of_the_project_raises_is_a_problem_with_code_1(write: Write, error: str, says: str) -> None:
+    write(
+        "odd.py",
+        """
+        from ferrule import Tool
+
+        class Halt(BaseException): ...
+
+        class Odd(Tool):
+            name = "odd"
+
+            @property
+            def description(self):
+                raise {error}
+
+            def execute(self, context): ...
+
+        odd = Odd()
+        """.replace("{error}", error),
+    )
+    ran = ferrule("--app", "odd.py", "tool", "ls")
+    assert 1 == ran.code
+    assert ran.problem["detail"].startswith(says)
+
+
 def test_an_unexpected_error_is_a_problem_with_code_1() -> None:
     problem = problem_of(ValueError("odd"))
     assert (problem.exit_code, problem.code) == (1, "internal")
@@ -205,7 +247,9 @@ def test_version_tells_ferrule_and_python() -> None:
     data = ferrule("version").data
     assert set(data) == {"ferrule", "python"}
     assert data["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert ferrule("version", "-o", "table").stdout.startswith("ferrule ")
+    line = ferrule("version", "-o", "table").stdout
+    assert line.startswith("ferrule ")
+    assert (0, line, "") == (*astuple(ferrule("--version")),)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
