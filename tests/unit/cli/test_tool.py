@@ -410,3 +410,47 @@ def test_a_rule_that_raises_is_a_failed_result_and_calls_nothing(write: Write) -
     ran = ferrule("--app", "rule.py", "tool", "call", "act")
     assert (ran.code, ran.data["failure"]["code"]) == (1, "exception")
     assert ran.data["error"].startswith("ZeroDivisionError")
+
+
+EXITS = """
+import sys
+
+from ferrule import tool
+
+def leave(*given):
+    sys.exit(5)
+
+@tool(effect="read", thread=False)
+def inline() -> None:
+    "Leave."
+    leave()
+
+@tool(effect="read")
+def thread() -> None:
+    "Leave."
+    leave()
+
+@tool(effect="read")
+async def step() -> None:
+    "Leave."
+    leave()
+
+@tool(approval=leave)
+def rule() -> None:
+    "Never run."
+
+@tool(preview=leave)
+def shown() -> None:
+    "Never run."
+"""
+
+
+@pytest.mark.parametrize(
+    "words", [("inline",), ("thread",), ("step",), ("rule",), ("shown", "--preview")], ids=lambda words: words[0]
+)
+def test_a_tool_that_would_end_the_process_is_a_failed_result_and_not_its_exit_code(
+    write: Write, words: tuple[str, ...]
+) -> None:
+    write("exits.py", EXITS)
+    ran = ferrule("--app", "exits.py", "tool", "call", *words)
+    assert (1, "failed", "SystemExit: 5", "") == (ran.code, ran.data["status"], ran.data["error"], ran.stderr)
