@@ -168,6 +168,7 @@ def _run(ctx: typer.Context, shared: dict[str, Any], body: Callable[..., ExitCod
     session.add(**shared)
     if session.verbose:
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+        logging.getLogger("ferrule").setLevel(logging.DEBUG)  # the traceback of a tool that raises is told there
     with data_stream() as stream:
         session.out = Output(stream, session.format)
         try:

@@ -19,6 +19,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.lazy import LazyModule
+from ferrule.redact import scrub
 from ferrule.result import Failure, ToolResult, as_result, classify, leaves_of, suspended
 from ferrule.strict_json import dumps, plain
 from ferrule.tool.arguments import InvalidArguments, read
@@ -28,11 +29,15 @@ from ferrule.tool.thread import POOL
 
 if TYPE_CHECKING:
     import asyncio
+    import logging
+    import traceback
 
     from ferrule.tool import process
     from ferrule.tool.tool import FunctionTool, Tool
 else:
     asyncio = LazyModule("asyncio")
+    logging = LazyModule("logging")
+    traceback = LazyModule("traceback")
     process = LazyModule("ferrule.tool.process")  # few tools run in a process of their own
 
 Runs = Literal["step", "inline", "task", "thread", "process"]
@@ -181,10 +186,19 @@ def _from_error(error: BaseException, *, once: bool) -> ToolResult:
     asked = next((leaf for leaf in leaves if isinstance(leaf, Suspend)), None)
     if asked is not None:
         return suspended(asked.request)
+    _log_place(error)
     result = ToolResult.failed(error)
     if once and any(_proves_nothing(leaf) for leaf in leaves):
         return ToolResult.failed(f"{result.output}; its effect may have happened.", code="outcome_unknown")
     return result
+
+
+def _log_place(error: BaseException) -> None:
+    """Tell whoever debugs where a tool raised: the result only says what. Credentials are taken out here as there."""
+    log = logging.getLogger("ferrule.tool")
+    if log.isEnabledFor(logging.DEBUG):
+        with suppress(Exception):  # an exception of the user's class may refuse to be shown
+            log.debug("a tool raised\n%s", scrub("".join(traceback.format_exception(error)).rstrip()))
 
 
 def _proves_nothing(error: BaseException) -> bool:
@@ -345,14 +359,19 @@ class _Attempt:
         if self.context is not None:
             self.context.progress(value)
 
+    def seconds(self) -> str:
+        """How long the body had; what passed between the call and its start is not worth telling."""
+        whole = self.tool.timeout
+        return f"{whole if whole - self.limit < max(0.01 * whole, 0.01) else self.limit:.3g} s"
+
     def timed_out(self, state: str) -> ToolResult:
-        text = f"Tool {self.tool.name!r} timed out after {self.limit:.3g} s. {state}"
+        text = f"Tool {self.tool.name!r} timed out after {self.seconds()}. {state}"
         if self.tool.effect == "once":
             return ToolResult.failed(f"{text}; its effect may have happened.", code="outcome_unknown")
         return ToolResult.failed(f"{text}.", code="timeout")
 
     def not_started(self) -> ToolResult:
-        text = f"Tool {self.tool.name!r} was not started within {self.limit:.3g} s: all worker threads are busy."
+        text = f"Tool {self.tool.name!r} was not started within {self.seconds()}: all worker threads are busy."
         return ToolResult.failed(text, code="timeout")
 
     def watch(self, task: asyncio.Future[Any]) -> None:

@@ -334,6 +334,14 @@ def end_of_errors(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     return process.wait(timeout=60), told
 
 
+def test_verbose_shows_where_a_tool_raised(write: Write) -> None:
+    path = write("raises.py", "from ferrule import tool\n\n\n@tool\ndef divide() -> float:\n    return 1 / 0\n")
+    code, out, err = end(start("--app", "raises.py", "tool", "call", "divide", "--verbose"))
+    assert (1, "ZeroDivisionError: division by zero") == (code, json.loads(out)["error"])
+    assert err.startswith("DEBUG ferrule.tool: a tool raised\nTraceback (most recent call last):\n")
+    assert f'File "{path}", line 6, in divide\n    return 1 / 0\n' in err
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals work otherwise there")
 @pytest.mark.parametrize(("effect", "left"), [("read", ""), ("once", "; its effect may have happened")])
 def test_an_interrupted_call_ends_with_130_and_says_what_may_have_happened(

@@ -340,6 +340,19 @@ def test_a_context_with_less_time_shortens_the_deadline() -> None:
     assert "timed out after 50 s" not in result.output
 
 
+@pytest.mark.parametrize(("declared", "told"), [(0.1, "0.1 s"), (1, "1 s"), (60, "60 s")])
+@pytest.mark.parametrize("passed", [0.0, 0.005])
+def test_the_text_tells_the_declared_seconds_also_with_a_context_that_took_a_moment_to_make(
+    declared: float, told: str, passed: float
+) -> None:
+    @tool(effect="read", timeout=declared)
+    async def nap(ctx: Context[Any]) -> None:
+        await asyncio.sleep(100)
+
+    context = Context[Any](deadline=time.monotonic() + declared - passed)
+    assert f"Tool 'nap' timed out after {told}. It was stopped." == run(nap.call({}, context)).error
+
+
 def test_a_tool_can_see_that_nobody_waits_any_more() -> None:
     seen: list[bool] = []
 
@@ -764,6 +777,35 @@ def test_a_suspended_call_changes_no_variables() -> None:
     variables = Variables()
     assert asyncio.run(Count().call({}, Context(variables=variables))).status == "suspended"
     assert variables.as_dict() == {}
+
+
+# -- where a tool raised ----------------------------------------------------------------------------------------
+
+
+@tool(effect="read", preview=lambda context, arguments: 1 / 0)
+async def broken() -> None:
+    """Raise."""
+    raise RuntimeError("GET https://api.example.invalid/?key=FAKE")
+
+
+def test_the_traceback_of_a_tool_is_logged_for_whoever_debugs_without_credentials(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG", "ferrule")
+    run(broken.call())
+    (record,) = caplog.records
+    assert ("ferrule.tool", "DEBUG") == (record.name, record.levelname)
+    assert record.message.startswith("a tool raised\nTraceback (most recent call last):\n")
+    assert record.message.endswith("\nRuntimeError: GET https://api.example.invalid/?key=[redacted]")
+    assert "in broken\n" in record.message
+    run(broken.call_preview())
+    assert caplog.records[1].message.endswith("ZeroDivisionError: division by zero")
+
+
+def test_no_traceback_is_logged_where_nobody_debugs(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ferrule")
+    run(broken.call())
+    assert [] == caplog.records
 
 
 # -- odd bodies -------------------------------------------------------------------------------------------------
