@@ -259,7 +259,7 @@ def test_a_class_tool_is_checked_by_its_definition(definition: Any) -> None:
     assert made.parameters.schema == ROWS
     assert run(made.call({"rows": 3})).value == {"rows": 3}
     assert run(made.call({})).error == (
-        "Tool 'look' was not called. The arguments do not fit the schema. \"rows\" is a required property (got object)."
+        "Tool 'look' was not called. The arguments do not fit the schema. rows: is required."
     )
 
 
