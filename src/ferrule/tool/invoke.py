@@ -18,6 +18,7 @@ from functools import partial
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from ferrule.errors import UsageError
 from ferrule.lazy import LazyModule
 from ferrule.redact import scrub
 from ferrule.result import Failure, ToolResult, as_result, classify, leaves_of, suspended
@@ -98,7 +99,7 @@ async def invoke(
         The result.
 
     Raises:
-        UsageError: `arguments` is neither a mapping nor text.
+        UsageError: `arguments` is neither a mapping nor text, or `context` is no Context.
 
     Since 0.1.
     """
@@ -170,6 +171,8 @@ def _step(body: Coroutine[Any, Any, Any]) -> Any:
 def _for_call(tool: Tool, values: dict[str, Any], context: Context[Any] | None) -> Context[Any]:
     """The context of this call; a class tool finds its arguments among the variables."""
     base = context if context is not None else Context()
+    if not isinstance(base, Context):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"the context of a call must be a Context, not {type(base).__name__}.")
     return base.for_call(values if tool.injected is None else {}, time.monotonic() + tool.timeout)
 
 
@@ -360,9 +363,9 @@ class _Attempt:
             self.context.progress(value)
 
     def seconds(self) -> str:
-        """How long the body had; what passed between the call and its start is not worth telling."""
-        whole = self.tool.timeout
-        return f"{whole if whole - self.limit < max(0.01 * whole, 0.01) else self.limit:.3g} s"
+        """How long the body had: what was declared, unless the caller's deadline came first."""
+        shortened = self.context is not None and self.context.shortened
+        return f"{self.limit if shortened else self.tool.timeout:.3g} s"
 
     def timed_out(self, state: str) -> ToolResult:
         text = f"Tool {self.tool.name!r} timed out after {self.seconds()}. {state}"
