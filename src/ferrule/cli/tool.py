@@ -65,19 +65,26 @@ def show_tool(
     definition = plain(definition, big_ints="number")
     session.out.item(definition, [Text(printable(json_text(definition, indent=2)))])
     for note in notes:
-        session.note(note)
+        session.note(f"changed for {provider}: {note}")
     return ExitCode.DONE
 
 
 def _declaration_view(told: dict[str, Any]) -> list[RenderableType]:
     described = ("description", "parameters", "output_schema")
-    facts = [{"": key.replace("_", " "), " ": value} for key, value in told.items() if key not in described]
+    seconds = {"timeout": f"{told['timeout']:g} s" if told["timeout"] is not None else "none"}
+    facts = [
+        {"": key.replace("_", " "), " ": value}
+        for key, value in {**told, **seconds}.items()
+        if key not in described and value is not None
+    ]
     parameters = parameter_rows(told["parameters"])
     columns = ("parameter", "type", "required", "default", "description")
-    more: list[RenderableType] = (
-        [table(columns, parameters)] if parameters else [Text("It takes no parameters by name.")]
-    )
-    return [Text(printable(told["description"])), Text(""), table(("", " "), facts), Text(""), *more]
+    return [
+        *([Text(printable(told["description"])), Text("")] if told["description"] else []),
+        table(("", " "), facts, headed=False),
+        Text(""),
+        table(columns, parameters) if parameters else Text("It takes no parameters by name."),
+    ]
 
 
 # -- call -------------------------------------------------------------------------------------------------------

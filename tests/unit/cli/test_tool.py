@@ -83,6 +83,35 @@ def test_show_as_a_table_lists_the_parameters() -> None:
 
 
 @pytest.mark.usefixtures("shop")
+def test_show_as_a_table_says_what_is_declared_and_nothing_else() -> None:
+    assert ferrule("tool", "show", "draw", "-o", "table").stdout.splitlines() == [
+        "Draw a dot.",
+        "",
+        "name        draw",
+        "effect      read",
+        "approval    no",
+        "preview     no",
+        "check       no",
+        "wire name   draw",
+        "timeout     60 s",
+        "retries     2",
+        "serial      no",
+        "runs        thread",
+        "max output  50000",
+        "",
+        "It takes no parameters by name.",
+    ]
+
+
+@pytest.mark.parametrize(("timeout", "told"), [("0.5", "0.5 s"), ("float('inf')", "none")])
+def test_a_tool_without_a_description_is_shown_from_its_name_on(write: Write, timeout: str, told: str) -> None:
+    write("mute.py", f"from ferrule import tool\n\n\n@tool(timeout={timeout})\ndef mute() -> None: ...\n")
+    lines = ferrule("--app", "mute.py", "tool", "show", "mute", "-o", "table").stdout.splitlines()
+    assert ["name", "mute"] == lines[0].split()
+    assert f"timeout     {told}" in lines
+
+
+@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize(
     ("provider", "path"),
     [("openai", ("function", "parameters")), ("anthropic", ("input_schema",)), ("gemini", ("parametersJsonSchema",))],
@@ -103,7 +132,7 @@ def test_openai_gets_a_strict_definition_where_that_is_possible_and_the_changes_
     assert ran.data["type"] == "function"
     assert ran.data["function"]["strict"] is True
     assert ran.data["function"]["parameters"]["required"] == ["a", "b"]
-    assert "#/required: made nullable instead of optional: b" in ran.stderr
+    assert "changed for openai: #/required: made nullable instead of optional: b\n" in ran.stderr
 
 
 def test_a_tool_is_found_by_its_wire_name_and_shown_under_its_own(write: Write) -> None:
