@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
+from tests.unit.projects import Write, forgotten, write_in
 
 from ferrule import ConfigurationError, ToolNameError, Toolset, tool
 from ferrule.app import App, find_project, load_app, read_project
@@ -20,24 +20,9 @@ ONE = (
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Callable[[str, str], Path]]:
-    """Writes files of a project; what is imported from it is forgotten afterwards."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-
-    def write(name: str, text: str) -> Path:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(dedent(text), encoding="utf-8")
-        return path
-
-    yield write
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
-
-
-Write = Callable[[str, str], Path]
+def write(tmp_path: Path) -> Generator[Write]:
+    with forgotten(tmp_path):
+        yield write_in(tmp_path)
 
 
 def refusal(start: Path, target: str | None = None) -> str:

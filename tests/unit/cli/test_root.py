@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.support import Write, ferrule
+from tests.unit.cli.support import ferrule
+from tests.unit.projects import Write
 
 from ferrule.cli.failure import problem_of
 from ferrule.cli.root import build

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.support import Ran, Write, ferrule
+from tests.unit.cli.support import Ran, ferrule
+from tests.unit.projects import Write
 
 
 def calls() -> list[Any]:
