@@ -245,19 +245,13 @@ def _module(name: str, where: str) -> ModuleType:
         raise ConfigurationError(
             f"{where}: {name!r} is no module name. Write it like pkg.tools, without a leading dot."
         )
-    try:
-        with _interrupts() as pressed:
+    with _interrupts() as pressed:
+        try:
             return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+        except BaseException as error:  # whatever a user's module raises is about it, the end of the process too
+            if pressed and isinstance(error, KeyboardInterrupt):
+                raise
             raise _broken(name, where, error) from error
-        missing = f"module {name!r}" if error.name == name else f"module {name!r}: {error.name!r} is missing"
-        mend = "Correct the name, or add the folder it is in to 'paths'."
-        raise ConfigurationError(f"{where}: there is no {missing}. {mend}") from error
-    except BaseException as error:  # whatever a user's module raises is about that module, the end of the process too
-        if pressed and isinstance(error, KeyboardInterrupt):
-            raise
-        raise _broken(name, where, error) from error
 
 
 @contextmanager
@@ -285,6 +279,10 @@ def _interrupts() -> Generator[list[int]]:
 
 
 def _broken(name: str, where: str, error: BaseException) -> ConfigurationError:
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+        missing = f"module {name!r}" if error.name == name else f"module {name!r}: {error.name!r} is missing"
+        mend = "Correct the name, or add the folder it is in to 'paths'."
+        return ConfigurationError(f"{where}: there is no {missing}. {mend}")
     told = describe_exception(error).rstrip(".")
     return ConfigurationError(f"{where}: module {name!r} cannot be imported: {told}{_place(error)}. Mend it.")
 

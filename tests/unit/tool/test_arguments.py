@@ -548,8 +548,8 @@ def test_a_foreign_schema_tells_path_rule_and_type_too() -> None:
 
 @pytest.mark.parametrize("word", ["additionalProperties", "unevaluatedProperties"])
 def test_a_foreign_schema_names_each_missing_and_each_undeclared_key_by_its_path(word: str) -> None:
-    row = {"type": "object", "properties": {"n": {}, "m": {}}, "required": ["n", "m"], word: False}
-    schema = {"type": "object", "properties": {"rows": {"items": row}}}
+    row: dict[str, Any] = {"type": "object", "properties": {"n": True, "m": True}, "required": ["n", "m"], word: False}
+    schema: dict[str, Any] = {"type": "object", "properties": {"rows": {"items": row}}}
     assert sorted(SchemaParameters(schema, "t").faults({"rows": [{"n": 1, "m": 2}, {"x": 1, "y": 2}]})) == [
         ("rows[1].m", "is required"),
         ("rows[1].n", "is required"),
