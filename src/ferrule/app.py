@@ -14,13 +14,16 @@ import difflib
 import functools
 import importlib
 import re
+import signal
 import sys
+import threading
 import tomllib
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, Final, cast
 
 from ferrule.errors import ConfigurationError, ToolNameError
@@ -30,6 +33,7 @@ from ferrule.tool.toolset import Toolset
 
 PROJECT_FILE: Final = "ferrule.toml"
 _KEYS: Final = ("app", "modules", "paths")
+_NOT_THEIRS: Final = (Path(__file__).parent, Path(importlib.__file__).parent)
 _PYTHON_FILE: Final = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[\w.]+))?")
 
 
@@ -58,8 +62,8 @@ class App:
         return self._tools
 
     def __repr__(self) -> str:
-        """How much it offers."""
-        return f"App({len(self._tools)} tools)"
+        """The names of its tools."""
+        return f"App({', '.join(self._tools.names)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,24 +245,53 @@ def _module(name: str, where: str) -> ModuleType:
         raise ConfigurationError(
             f"{where}: {name!r} is no module name. Write it like pkg.tools, without a leading dot."
         )
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+    with _interrupts() as pressed:
+        try:
+            return importlib.import_module(name)
+        except BaseException as error:  # whatever a user's module raises is about it, the end of the process too
+            if pressed and isinstance(error, KeyboardInterrupt):
+                raise
             raise _broken(name, where, error) from error
-        missing = f"module {name!r}" if error.name == name else f"module {name!r}: {error.name!r} is missing"
-        mend = "Correct the name, or add the folder it is in to 'paths'."
-        raise ConfigurationError(f"{where}: there is no {missing}. {mend}") from error
-    except (Exception, SystemExit) as error:  # whatever a user's module raises is about that module
-        raise _broken(name, where, error) from error
+
+
+@contextmanager
+def _interrupts() -> Generator[list[int]]:
+    """Note each Ctrl-C, so that a module that raises KeyboardInterrupt by itself is told from somebody who pressed it.
+
+    Whoever handled Ctrl-C before still does. Outside the main thread nothing is noted: it never arrives there.
+    """
+    pressed: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+
+    def note(number: int, frame: FrameType | None) -> Any:
+        pressed.append(number)
+        return before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed
+    finally:
+        if signal.getsignal(signal.SIGINT) is note:  # the module may have set a handler of its own
+            signal.signal(signal.SIGINT, before)
 
 
 def _broken(name: str, where: str, error: BaseException) -> ConfigurationError:
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
-    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if len(frames) > 1 else ""
-    return ConfigurationError(
-        f"{where}: module {name!r} cannot be imported: {describe_exception(error)}{place}. Mend it."
-    )
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+        missing = f"module {name!r}" if error.name == name else f"module {name!r}: {error.name!r} is missing"
+        mend = "Correct the name, or add the folder it is in to 'paths'."
+        return ConfigurationError(f"{where}: there is no {missing}. {mend}")
+    told = describe_exception(error).rstrip(".")
+    return ConfigurationError(f"{where}: module {name!r} cannot be imported: {told}{_place(error)}. Mend it.")
+
+
+def _place(error: BaseException) -> str:
+    """Where in a user's code it was raised, in brackets; "" where no line of it ran."""
+    frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    theirs = [(p, n) for p, n in frames if p.is_file() and not any(p.is_relative_to(o) for o in _NOT_THEIRS)]
+    return " ({}:{})".format(*theirs[-1]) if theirs else ""
 
 
 def _one(module: ModuleType, attribute: str, where: str) -> App:
@@ -277,7 +310,7 @@ def _one(module: ModuleType, attribute: str, where: str) -> App:
         return App(tools=found)
     if isinstance(found, Tool):
         return App(tools=[found])
-    kind = found.__name__ if isinstance(found, type) else type(found).__name__
+    kind = "a class" if isinstance(found, type) else f"of type {type(found).__name__}"
     raise ConfigurationError(f"{where}: {attribute!r} is {kind}. Name an App, a Toolset or a tool.")
 
 
@@ -295,10 +328,16 @@ def _offered(modules: Sequence[ModuleType], where: str) -> App:
             raise ConfigurationError(f"{where}: two tools are named {name!r}; {both}. Rename one.")
     if not tools:
         names = ", ".join(repr(m.__name__) for m in modules)
-        raise ConfigurationError(
-            f"{where}: there is no tool in {names}. Put @tool on a function there, or name an App."
-        )
+        raise ConfigurationError(f"{where}: there is no tool in {names}. {_mend_of(tops)}")
     try:
         return App(tools={name: tool for name, (_, tool) in tools.items()})
     except ToolNameError as error:
         raise ConfigurationError(f"{where}: {error}") from error
+
+
+def _mend_of(tops: Sequence[tuple[str, Any]]) -> str:
+    """What to do about modules without a tool: often somebody wrote the class and forgot the instance."""
+    classes = [v.__name__ for m, v in tops if isinstance(v, type) and issubclass(v, Tool) and v.__module__ == m]
+    if classes:
+        return f"Make an instance of {' or '.join(classes)} there, for example tool = {classes[0]}()."
+    return "Put @tool on a function there, or name an App."

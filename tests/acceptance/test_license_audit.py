@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from ferrule import Context, Failure, Tool, ToolResult
 from license_audit import chart, report, tools
+from license_audit.__main__ import summary
 from license_audit.chart import Bar, bar_chart, chart_height
 from license_audit.conflicts import Conflict, find_unmet
 from license_audit.inventory import Distribution, Inventory, take_inventory
@@ -560,7 +561,8 @@ def test_the_main_job_audits_the_environment_it_runs_in(tmp_path: Path) -> None:
     assert f"classify_license     done      {number} calls" in done.stdout
     assert f"\n{number + 4} results: {number + 4} done, 0 failed, 0 suspended.\n" in done.stdout
     assert len(done.stdout.splitlines()) < 50
-    folder = tmp_path / "license-audit"
+    folder = tmp_path.resolve() / "license-audit"
+    assert done.stdout.endswith(f"\nRead {folder / 'report.md'} next; git ignores the folder license-audit.\n")
     assert sorted(path.name for path in folder.iterdir()) == [".gitignore", "licenses.png", "report.md"]
     assert (folder / ".gitignore").read_text() == "*\n"
     assert decode((folder / "licenses.png").read_bytes())[0] == chart.WIDTH
@@ -569,6 +571,12 @@ def test_the_main_job_audits_the_environment_it_runs_in(tmp_path: Path) -> None:
     assert not saved.edited
     assert "| pydantic |" in saved.text
     assert re.findall(r"has this call happened\? (\w+)", done.stdout) == ["no", "yes"]
+
+
+def test_the_summary_counts_every_allowed_licence() -> None:
+    verdicts = [Verdict(e, "allowed", "", "d") for e in ("MIT", "MIT", "ISC", "Zlib", "0BSD", "PSF-2.0", "BSL-1.0")]
+    assert summary(verdicts)[0] == "allowed     7  MIT 2, ISC 1, Zlib 1, 0BSD 1, others 2"
+    assert summary(verdicts[:5])[0] == "allowed     5  MIT 2, ISC 1, Zlib 1, 0BSD 1"
 
 
 def test_the_main_job_tells_of_another_environment_with_all_its_troubles(tmp_path: Path) -> None:

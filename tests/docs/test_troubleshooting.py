@@ -11,6 +11,8 @@ from tests.clock import run
 
 import docs
 from ferrule import FerruleError, Request, ToolResult, Toolset, image, tool
+from ferrule.app import load_app
+from ferrule.cli.arguments import read_arguments
 
 HEADINGS = [
     line[3:]
@@ -84,6 +86,8 @@ CAUSES: list[Callable[[], Any]] = [
     password,
     timed_out,
     cut_off,
+    lambda: load_app(docs.ROOT, target="nosuch"),
+    lambda: read_arguments({}, ["limit=5"], '{"limit": 4}'),
 ]
 
 

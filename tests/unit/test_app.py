@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
+from tests.unit.projects import Write, forgotten, write_in
 
 from ferrule import ConfigurationError, ToolNameError, Toolset, tool
 from ferrule.app import App, find_project, load_app, read_project
@@ -18,24 +20,9 @@ ONE = (
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Callable[[str, str], Path]]:
-    """Writes files of a project; what is imported from it is forgotten afterwards."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-
-    def write(name: str, text: str) -> Path:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(dedent(text), encoding="utf-8")
-        return path
-
-    yield write
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
-
-
-Write = Callable[[str, str], Path]
+def write(tmp_path: Path) -> Generator[Write]:
+    with forgotten(tmp_path):
+        yield write_in(tmp_path)
 
 
 def refusal(start: Path, target: str | None = None) -> str:
@@ -60,6 +47,7 @@ def test_an_app_offers_tools_and_plain_functions_by_name() -> None:
 
     assert App(tools=[first, second]).tools.names == ("first", "second")
     assert App().tools.names == ()
+    assert repr(App(tools=[first, second])) == "App(first, second)"
 
 
 def test_an_app_keeps_the_names_that_a_toolset_or_mapping_gives() -> None:
@@ -197,6 +185,28 @@ def test_modules_without_a_tool_are_refused(tmp_path: Path, write: Write) -> Non
     )
 
 
+def test_a_module_that_only_has_the_class_of_a_tool_is_refused_with_how_to_make_one(
+    tmp_path: Path, write: Write
+) -> None:
+    text = """
+        from ferrule import Tool
+
+
+        class Multiply(Tool):
+            name = "multiply"
+
+            def execute(self, context): ...
+        """
+    write("class_one.py", text)
+    assert refusal(tmp_path, "class_one") == (
+        "app 'class_one': there is no tool in 'class_one'. "
+        "Make an instance of Multiply there, for example tool = Multiply()."
+    )
+    assert refusal(tmp_path, "class_one:Multiply") == (
+        "app 'class_one:Multiply': 'Multiply' is a class. Name an App, a Toolset or a tool."
+    )
+
+
 @pytest.mark.parametrize(
     ("made", "names"),
     [("App(tools=[ping])", ("ping",)), ('Toolset([ping]).prefix("a_")', ("a_ping",)), ("ping", ("ping",))],
@@ -217,7 +227,7 @@ def test_a_missing_attribute_is_refused_with_what_was_meant(tmp_path: Path, writ
 def test_an_attribute_of_another_type_is_refused(tmp_path: Path, write: Write) -> None:
     write("main_three.py", "app = 5\n")
     file = write("ferrule.toml", 'app = "main_three:app"')
-    assert refusal(tmp_path) == f"{file}: key 'app': 'app' is int. Name an App, a Toolset or a tool."
+    assert refusal(tmp_path) == f"{file}: key 'app': 'app' is of type int. Name an App, a Toolset or a tool."
 
 
 # -- modules that cannot be imported ----------------------------------------------------------------------------
@@ -244,6 +254,8 @@ def test_what_cannot_be_a_module_name_is_refused(tmp_path: Path, write: Write, n
         ("raise RuntimeError('no database')", "RuntimeError: no database"),
         ("def broken(:\n    pass", "SyntaxError: "),
         ("import sys\nsys.exit(3)", "SystemExit: 3"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("class Halt(BaseException): ...\nraise Halt('no more')", "Halt: no more"),
     ],
 )
 def test_the_error_of_a_users_module_is_told_and_kept_as_cause(
@@ -257,6 +269,41 @@ def test_the_error_of_a_users_module_is_told_and_kept_as_cause(
     assert message.startswith(f"{file}: key 'modules': module 'sick_one' cannot be imported: {says}")
     assert "sick_one.py" in message
     assert type(caught.value.__cause__).__name__ == says.partition(":")[0]
+
+
+def test_the_place_of_an_error_is_in_the_users_file_and_not_in_ours(tmp_path: Path, write: Write) -> None:
+    broken = write("sick_three.py", "from ferrule import tool\n\n\n@tool\ndef f(rows): ...\n")
+    file = write("ferrule.toml", 'modules = ["sick_three"]')
+    assert refusal(tmp_path) == (
+        f"{file}: key 'modules': module 'sick_three' cannot be imported: ToolDefinitionError: parameter 'rows' of tool "
+        "'f' has no annotation. Annotate it, for example rows: int, or pass schema= to @tool "
+        f"({broken}:4). Mend it."
+    )
+
+
+def test_ctrl_c_while_a_module_is_imported_is_no_error_of_the_module(tmp_path: Path, write: Write) -> None:
+    write("slow_one.py", "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        load_app(tmp_path, target="slow_one")
+    assert before is signal.getsignal(signal.SIGINT)
+
+
+def test_a_handler_of_ctrl_c_that_a_module_sets_stays(tmp_path: Path, write: Write) -> None:
+    write("own_one.py", ONE.format(name="ping") + "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n")
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        load_app(tmp_path, target="own_one")
+        assert signal.SIG_IGN is signal.getsignal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_app_loads_outside_the_main_thread_too(tmp_path: Path, write: Write) -> None:
+    write("side_two.py", "raise KeyboardInterrupt")
+    with ThreadPoolExecutor() as pool:
+        told = pool.submit(refusal, tmp_path, "side_two").result()
+    assert told.startswith("app 'side_two': module 'side_two' cannot be imported: KeyboardInterrupt (")
 
 
 def test_an_import_error_shows_no_credential(tmp_path: Path, write: Write) -> None:

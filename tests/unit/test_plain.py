@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from tests.unit.values import (
     KEY,
     MOMENT,
     OBJECTS,
+    RICH,
     Hue,
     Line,
     Login,
@@ -135,15 +135,6 @@ def test_each_type_has_its_plain_form(value: Any, expected: Any) -> None:
 
 @pytest.mark.case("C026")
 def test_a_rich_value_becomes_text_that_people_and_models_read_alike() -> None:
-    value = {
-        "at": dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC),
-        "d": dt.date(2026, 1, 2),
-        "t": dt.timedelta(seconds=90),
-        "price": Decimal("1.10"),
-        "id": uuid.UUID(int=7),
-        "tags": {"b", "a"},
-        "raw": b"\xff\x00",
-    }
     expected = {
         "at": "2026-01-02T03:04:05Z",
         "d": "2026-01-02",
@@ -153,8 +144,8 @@ def test_a_rich_value_becomes_text_that_people_and_models_read_alike() -> None:
         "tags": ["a", "b"],
         "raw": "/wA=",
     }
-    assert expected == plain(value)
-    assert expected == parse(text_of(value))
+    assert expected == plain(RICH)
+    assert expected == parse(text_of(RICH))
 
 
 @pytest.mark.case("C028")

@@ -6,7 +6,6 @@ import base64
 import datetime as dt
 import enum
 import hashlib
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -24,6 +23,7 @@ from tests.unit.values import (
     KEY,
     MOMENT,
     OBJECTS,
+    RICH,
     SURROGATES,
     Hue,
     Line,
@@ -96,18 +96,9 @@ def test_nan_comes_back() -> None:
 
 @pytest.mark.case("C026")
 def test_the_journal_restores_an_equal_rich_value() -> None:
-    value = {
-        "at": dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC),
-        "d": dt.date(2026, 1, 2),
-        "t": dt.timedelta(seconds=90),
-        "price": Decimal("1.10"),
-        "id": uuid.UUID(int=7),
-        "tags": {"b", "a"},
-        "raw": b"\xff\x00",
-    }
-    found = restore(parse(dumps(typed(value))))
-    assert value == found
-    assert shape(value) == shape(found)
+    found = restore(parse(dumps(typed(RICH))))
+    assert RICH == found
+    assert shape(RICH) == shape(found)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

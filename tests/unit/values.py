@@ -309,5 +309,14 @@ def strict(raw: bytes) -> Any:
     return json.loads(raw.decode("utf-8"), parse_constant=_refuse)
 
 
+RICH: dict[str, Any] = {
+    "at": dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC),
+    "d": dt.date(2026, 1, 2),
+    "t": dt.timedelta(seconds=90),
+    "price": Decimal("1.10"),
+    "id": uuid.UUID(int=7),
+    "tags": {"b", "a"},
+    "raw": b"\xff\x00",
+}
 MOMENT = dt.datetime(2026, 1, 2, 3, 4, 5, 678_000)
 KEY = uuid.UUID("12345678-1234-5678-1234-567812345678")

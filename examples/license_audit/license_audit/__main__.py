@@ -91,8 +91,10 @@ def summary(verdicts: Sequence[Verdict]) -> list[str]:
         found = [verdict for verdict in verdicts if verdict.verdict == name]
         details = [f"{verdict.distribution}: {verdict.reason}" for verdict in found]
         if name == "allowed":
-            common = Counter(verdict.expression for verdict in found).most_common(4)
-            details = [", ".join(f"{expression} {count}" for expression, count in common)]
+            counts = Counter(verdict.expression for verdict in found)
+            common = counts.most_common(4)
+            others = {"others": counts.total() - sum(count for _, count in common)} if len(counts) > len(common) else {}
+            details = [", ".join(f"{expression} {count}" for expression, count in [*common, *others.items()])]
         heads = [f"{name:8} {len(found):4}", *[" " * 13] * (len(details) - 1)]
         lines += [f"{head}  {detail}" for head, detail in zip(heads, details or [""], strict=True)]
     return lines
@@ -131,7 +133,7 @@ def main() -> None:
     results = asyncio.run(audit(environment))
     counts = Counter(result.status for result in results)
     print(f"\n{len(results)} results: {', '.join(f'{counts[s]} {s}' for s in ('done', 'failed', 'suspended'))}.")
-    print(f"Read {FOLDER / 'report.md'} next; git ignores the folder {FOLDER}.")
+    print(f"Read {FOLDER.absolute() / 'report.md'} next; git ignores the folder {FOLDER}.")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,14 @@ def installed_version() -> str | None:
         return None
 
 
+def version_line() -> str:
+    """The version of ferrule and of Python, for a person.
+
+    Since 0.1.
+    """
+    return f"ferrule {installed_version() or '(not installed)'}, Python {platform.python_version()}"
+
+
 def register_about(root: typer.Typer) -> None:
     """Add the commands to the root.
 
@@ -50,9 +58,7 @@ def register_about(root: typer.Typer) -> None:
     @command(root, "version")
     def _version(session: Session) -> ExitCode:  # pyright: ignore[reportUnusedFunction]
         """Tell the version of ferrule and of Python."""
-        found = installed_version()
-        data = {"ferrule": found, "python": platform.python_version()}
-        session.out.item(data, [f"ferrule {found or '(not installed)'}, Python {data['python']}"])
+        session.out.item({"ferrule": installed_version(), "python": platform.python_version()}, [version_line()])
         return ExitCode.DONE
 
     @command(root, "completion")

@@ -19,14 +19,14 @@ def read_arguments(schema: Schema, pairs: Sequence[str], given: str | None) -> d
 
     Args:
         schema: What the tool takes: it decides whether the text of a pair is read as JSON.
-        pairs: `key=value` each, `a.b=value` for a key inside an object; they win over `given`.
+        pairs: `key=value` each, `a.b=value` for a key inside an object; they add to `given`.
         given: A JSON object, `@file` or `-` for standard input.
 
     Returns:
         The JSON text as it was given when there are no pairs, else the object.
 
     Raises:
-        UsageError: A malformed or repeated pair, or a file that cannot be read.
+        UsageError: A malformed pair, a key that is given twice, or a file that cannot be read.
         JSONSyntaxError: `given` is no JSON.
 
     Since 0.1.
@@ -41,15 +41,15 @@ def read_arguments(schema: Schema, pairs: Sequence[str], given: str | None) -> d
     if not pairs:
         return text
     arguments = cast("dict[str, Any]", base)
-    seen: set[str] = set()
+    seen: list[str] = []
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise UsageError(f"--set {pair!r} is no key=value. Write for example --set name=value.")
         if key in seen:
             raise UsageError(f'--set gives {key!r} twice. For a list write JSON: --set \'{key}=["a","b"]\'.')
-        seen.add(key)
-        _put(arguments, schema, key, value)
+        _put(arguments, schema, key, value, seen)
+        seen.append(key)
     return arguments
 
 
@@ -66,7 +66,7 @@ def _json_source(given: str) -> str | bytes:
         ) from error
 
 
-def _put(arguments: dict[str, Any], schema: Schema, key: str, value: str) -> None:
+def _put(arguments: dict[str, Any], schema: Schema, key: str, value: str, before: Sequence[str]) -> None:
     here, place = arguments, schema
     steps = [key] if key in schema.get("properties", {}) else key.split(".")
     for i, step in enumerate(steps[:-1]):
@@ -78,6 +78,9 @@ def _put(arguments: dict[str, Any], schema: Schema, key: str, value: str) -> Non
                 f"--set {key!r} needs an object in {outer!r}, which is {json_type(inner)}. Give one of them."
             )
         here = cast("dict[str, Any]", inner)
+    if steps[-1] in here:
+        other = next((f"--set {k!r}" for k in before if f"{k}.".startswith(f"{key}.") or key.startswith(f"{k}.")), None)
+        raise UsageError(f"--set {key!r} gives what {other or '--args-json'} gives too. Give it once.")
     here[steps[-1]] = _value(schema, _property(schema, place, steps[-1]), value)
 
 

@@ -141,7 +141,7 @@ def _project(session: Session) -> Iterator[Finding]:
     except FerruleError as error:
         yield Finding("project", "fail", f"{named} does not load", str(error))
         return
-    yield Finding("project", "ok", f"{named}, {len(app.tools)} tools")
+    yield Finding("project", "ok", f"{named}, {len(app.tools)} {'tool' if len(app.tools) == 1 else 'tools'}")
     yield _schemas(app)
     yield _effects(app)
 

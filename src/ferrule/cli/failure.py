@@ -43,6 +43,13 @@ class Interrupted(Exception):
     """
 
 
+class Ended(Exception):
+    """Code of the project would have ended the process; the text is what it raised.
+
+    Since 0.1.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """An error as a person and a program read it.
@@ -102,11 +109,15 @@ def _read(error: BaseException) -> tuple[str, str, ExitCode]:
         return "interrupted", str(error), ExitCode.INTERRUPTED
     if isinstance(error, OSError):
         return "io", describe_exception(error), ExitCode.FAILED
-    return "internal", f"{describe_exception(error)}. Run it again with --verbose for the traceback.", ExitCode.FAILED
+    told = str(error) if isinstance(error, Ended) else describe_exception(error)
+    return "internal", f"{told}. Run it again with --verbose for the traceback.", ExitCode.FAILED
 
 
 def _with_help(error: typer.TyperException) -> str:
-    message = error.format_message()
+    """The parser's message as sentences on one line."""
+    message = " ".join(error.format_message().replace("Value error, ", "").split())
+    message = re.sub(r" \((Possible options: .+)\)$", r". \1", message)
+    message = message if message.endswith((".", "?")) else f"{message}."
     context = getattr(error, "ctx", None)
     return f"{message} See {context.command_path} --help." if context is not None else message
 

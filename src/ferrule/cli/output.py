@@ -132,16 +132,17 @@ class Output:
         self.text(drawn, end="")
 
 
-def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Table:
-    """A table without lines, headed by the keys; long cells are folded, never cut.
+def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, headed: bool = True) -> Table:
+    """A table without lines; long cells are folded, never cut.
 
     Args:
         columns: Keys, in order.
         rows: Objects with those keys.
+        headed: Whether the keys stand above it.
 
     Since 0.1.
     """
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    made = Table(box=None, pad_edge=False, header_style="bold", show_header=headed)
     for column in columns:
         made.add_column(Text(column.replace("_", " ")), overflow="fold")
     for row in rows:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from typer.main import get_command
 
-from ferrule.cli.about import register_about
+from ferrule.cli.about import register_about, version_line
 from ferrule.cli.doctor import register_doctor
-from ferrule.cli.failure import ExitCode, asked_format, report
+from ferrule.cli.failure import ExitCode, Interrupted, asked_format, report
 from ferrule.cli.session import AppOption, FormatOption, QuietOption, Session, VerboseOption
 from ferrule.cli.tool import group as tool_group
 
@@ -38,8 +38,12 @@ def _start(  # pyright: ignore[reportUnusedFunction] - typer calls it
     output: FormatOption = None,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
+    version: Annotated[bool, typer.Option("--version", help="Tell the version of ferrule and of Python.")] = False,
 ) -> None:
     ctx.ensure_object(Session).add(app=app, output=output, quiet=quiet, verbose=verbose)
+    if version:
+        typer.echo(version_line())
+        raise typer.Exit
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 
@@ -73,7 +77,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     session = Session()
     try:
         code = build().main(args=words, prog_name=PROGRAM, standalone_mode=False, obj=session)
-    except Exception as error:  # the outermost frame: whatever it is, the caller gets a problem and an exit code
-        verbose = session.verbose or "--verbose" in words or "-v" in words
-        return report(error, format=session.format or asked_format(words), verbose=verbose)
-    return code if isinstance(code, int) else ExitCode.DONE
+        return code if isinstance(code, int) else ExitCode.DONE
+    except SystemExit:  # the shell asked for completions, and that is how they end
+        raise
+    except KeyboardInterrupt:
+        problem: BaseException = Interrupted("interrupted.")
+    except BaseException as error:  # the outermost frame: whatever it is, the caller gets a problem and an exit code
+        problem = error
+    verbose = session.verbose or "--verbose" in words or "-v" in words
+    return report(problem, format=session.format or asked_format(words), verbose=verbose)

@@ -18,8 +18,9 @@ from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeVar
 import typer
 
 from ferrule.app import App, load_app
-from ferrule.cli.failure import ExitCode, Interrupted
+from ferrule.cli.failure import Ended, ExitCode, Interrupted
 from ferrule.cli.output import Format, Output, data_stream, printable
+from ferrule.result import describe_exception
 from ferrule.strict_json import text_of
 
 P = ParamSpec("P")
@@ -167,12 +168,15 @@ def _run(ctx: typer.Context, shared: dict[str, Any], body: Callable[..., ExitCod
     session.add(**shared)
     if session.verbose:
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+        logging.getLogger("ferrule").setLevel(logging.DEBUG)  # the traceback of a tool that raises is told there
     with data_stream() as stream:
         session.out = Output(stream, session.format)
         try:
             return body(session, **given)
         except KeyboardInterrupt:
             raise Interrupted("interrupted.") from None
+        except SystemExit as error:  # of the user's code: its number must not be taken for one of ours
+            raise Ended(describe_exception(error)) from error
 
 
 def _shared_options(

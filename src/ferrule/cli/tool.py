@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import RenderableType
@@ -26,6 +26,7 @@ from ferrule.tool.arguments import InvalidArguments, read
 from ferrule.tool.context import Context
 from ferrule.tool.tool import Tool
 
+T = TypeVar("T")
 Arguments = Mapping[str, Any] | str | bytes
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name, as `ferrule tool ls` lists it.")]
 
@@ -64,19 +65,26 @@ def show_tool(
     definition = plain(definition, big_ints="number")
     session.out.item(definition, [Text(printable(json_text(definition, indent=2)))])
     for note in notes:
-        session.note(note)
+        session.note(f"changed for {provider}: {note}")
     return ExitCode.DONE
 
 
 def _declaration_view(told: dict[str, Any]) -> list[RenderableType]:
     described = ("description", "parameters", "output_schema")
-    facts = [{"": key.replace("_", " "), " ": value} for key, value in told.items() if key not in described]
+    seconds = {"timeout": f"{told['timeout']:g} s" if told["timeout"] is not None else "none"}
+    facts = [
+        {"": key.replace("_", " "), " ": value}
+        for key, value in {**told, **seconds}.items()
+        if key not in described and value is not None
+    ]
     parameters = parameter_rows(told["parameters"])
     columns = ("parameter", "type", "required", "default", "description")
-    more: list[RenderableType] = (
-        [table(columns, parameters)] if parameters else [Text("It takes no parameters by name.")]
-    )
-    return [Text(printable(told["description"])), Text(""), table(("", " "), facts), Text(""), *more]
+    return [
+        *([Text(printable(told["description"])), Text("")] if told["description"] else []),
+        table(("", " "), facts, headed=False),
+        Text(""),
+        table(columns, parameters) if parameters else Text("It takes no parameters by name."),
+    ]
 
 
 # -- call -------------------------------------------------------------------------------------------------------
@@ -125,7 +133,7 @@ def call_tool(
 
 
 def _preview(session: Session, name: str, tool: Tool, arguments: Arguments, context: Context[Any]) -> ToolResult:
-    shown = session.run(tool.call_preview(arguments, context))
+    shown = _settled(session, tool.call_preview(arguments, context))
     if shown is None:
         raise UsageError(f"tool {name!r} has no preview. Declare one with preview= on @tool.")
     return shown
@@ -136,15 +144,23 @@ def _call(
 ) -> ToolResult:
     try:
         needed = not yes and session.run(_needs_approval(tool, arguments))
-    except Exception as error:  # the tool's own rule failed: as with the tool itself, that is a failed result
+    except (Exception, SystemExit) as error:  # the tool's own rule failed: as with the tool, that is a failed result
         return ToolResult.failed(error)
     if needed and not _approved(session, name, tool, arguments, context):
         return ToolResult.failed(f"The call of {name!r} was declined.", code="denied")
     try:
-        return session.run(tool.call(arguments, context))
+        return _settled(session, tool.call(arguments, context))
     except KeyboardInterrupt:
         left = "" if tool.effect == "read" else "; its effect may have happened"
         raise Interrupted(f"interrupted while tool {name!r} ran{left}.") from None
+
+
+def _settled(session: Session, work: Coroutine[Any, Any, T]) -> T | ToolResult:
+    """What code of a tool ends with; a failed result where it would end the process: that exit code is not ours."""
+    try:
+        return session.run(work)
+    except SystemExit as error:
+        return ToolResult.failed(error)
 
 
 async def _needs_approval(tool: Tool, arguments: Arguments) -> bool:
@@ -164,7 +180,7 @@ def _approved(session: Session, name: str, tool: Tool, arguments: Arguments, con
             f"tool {name!r} needs approval, and there is no terminal to ask on. Approve the call with --yes"
             f"{', or look first with --preview' if tool.preview is not None else ''}."
         )
-    shown = session.run(tool.call_preview(arguments, context))
+    shown = _settled(session, tool.call_preview(arguments, context))
     told = arguments if isinstance(arguments, Mapping) else parse(arguments)
     session.say(shown.output if shown is not None else json_text(plain(told, big_ints="number"), indent=2))
     sys.stderr.write(f"Call {name!r} like this? [y/N] ")

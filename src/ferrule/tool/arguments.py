@@ -340,7 +340,7 @@ class SchemaParameters:
         owner: The tool, for the error.
 
     Raises:
-        ToolDefinitionError: It is no valid schema, or refers to one elsewhere.
+        ToolDefinitionError: It is no valid schema, refers to one elsewhere, or admits no object.
 
     Since 0.1.
     """
@@ -349,6 +349,11 @@ class SchemaParameters:
         """Compile the schema."""
         self.schema: Schema = {"type": "object"} if schema is None else dict(schema)
         self.faults: Callable[[Any], list[tuple[str, str]]] = schema_check(self.schema, f"tool {owner!r}")
+        if "object" not in _types([{"type": self.schema.get("type", "object")}]):
+            raise ToolDefinitionError(
+                f"the schema of tool {owner!r} admits no object, but arguments are one. "
+                'Write {"type": "object", "properties": {…}}.'
+            )
 
     def check(self, text: str | bytes) -> dict[str, Any]:
         """Checked arguments by name.
@@ -395,6 +400,17 @@ def schema_check(schema: Mapping[str, Any], owner: str) -> Callable[[Any], list[
 
     def faults(data: Any) -> list[tuple[str, str]]:
         found = [e for _, e in zip(range(MAX_FAULTS), validator.iter_errors(data), strict=False)]
-        return [(path_text(e.instance_path), f"{e.message} (got {json_type(e.instance)})") for e in found]
+        return [fault for error in found for fault in _faults_of(error)]
 
     return faults
+
+
+def _faults_of(error: Any) -> list[tuple[str, str]]:
+    """Path and rule; what is missing or not declared is named by its own path, as in arguments of a function."""
+    path, kind = error.instance_path, error.kind
+    missing, unexpected = getattr(kind, "property", None), getattr(kind, "unexpected", None)
+    if isinstance(missing, str):
+        return [(path_text([*path, missing]), "is required")]
+    if isinstance(unexpected, list):
+        return [(path_text([*path, name]), "is not declared") for name in cast("list[Any]", unexpected)[:MAX_FAULTS]]
+    return [(path_text(path), f"{error.message} (got {json_type(error.instance)})")]

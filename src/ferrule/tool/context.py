@@ -199,7 +199,8 @@ class Context(Generic[Deps]):
 
     __slots__ = (
         "_asked", "_call_id", "_cancelled", "_connections", "_effect_key", "_is_call", "_nested", "_on_progress",
-        "_state", "answers", "attempt", "deadline", "deps", "run_context", "run_id", "state", "variables",
+        "_state", "answers", "attempt", "deadline", "deps", "run_context", "run_id", "shortened",
+        "state", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -235,6 +236,7 @@ class Context(Generic[Deps]):
         self._asked = 0
         self._nested = 0
         self._is_call = False
+        self.shortened = False  # whether the deadline of whoever made the context comes before the call's own
         self._cancelled = False
 
     def for_call(self, arguments: Mapping[str, Any], deadline: float | None) -> Context[Deps]:
@@ -265,6 +267,7 @@ class Context(Generic[Deps]):
             on_progress=self._on_progress,
         )
         made._is_call = True
+        made.shortened = self.deadline is not None and (deadline is None or self.deadline < deadline)
         return made
 
     @property
@@ -318,15 +321,13 @@ class Context(Generic[Deps]):
         """The client of a configured connection.
 
         Args:
-            name: Its name in the app.
+            name: What `connections` knows it by.
 
         Raises:
-            UsageError: No connection of that name is configured.
+            UsageError: The context has no connections.
         """
         if self._connections is None:
-            raise UsageError(
-                f"no connection {name!r} here. Run the tool in an app that configures it, or pass connections=."
-            )
+            raise UsageError(f"no connection {name!r} here. Give the call a Context with connections=.")
         return self._connections(name)
 
     def ask(

@@ -18,7 +18,9 @@ from functools import partial
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from ferrule.errors import UsageError
 from ferrule.lazy import LazyModule
+from ferrule.redact import scrub
 from ferrule.result import Failure, ToolResult, as_result, classify, leaves_of, suspended
 from ferrule.strict_json import dumps, plain
 from ferrule.tool.arguments import InvalidArguments, read
@@ -28,11 +30,15 @@ from ferrule.tool.thread import POOL
 
 if TYPE_CHECKING:
     import asyncio
+    import logging
+    import traceback
 
     from ferrule.tool import process
     from ferrule.tool.tool import FunctionTool, Tool
 else:
     asyncio = LazyModule("asyncio")
+    logging = LazyModule("logging")
+    traceback = LazyModule("traceback")
     process = LazyModule("ferrule.tool.process")  # few tools run in a process of their own
 
 Runs = Literal["step", "inline", "task", "thread", "process"]
@@ -93,7 +99,7 @@ async def invoke(
         The result.
 
     Raises:
-        UsageError: `arguments` is neither a mapping nor text.
+        UsageError: `arguments` is neither a mapping nor text, or `context` is no Context.
 
     Since 0.1.
     """
@@ -165,6 +171,8 @@ def _step(body: Coroutine[Any, Any, Any]) -> Any:
 def _for_call(tool: Tool, values: dict[str, Any], context: Context[Any] | None) -> Context[Any]:
     """The context of this call; a class tool finds its arguments among the variables."""
     base = context if context is not None else Context()
+    if not isinstance(base, Context):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"the context of a call must be a Context, not {type(base).__name__}.")
     return base.for_call(values if tool.injected is None else {}, time.monotonic() + tool.timeout)
 
 
@@ -181,10 +189,19 @@ def _from_error(error: BaseException, *, once: bool) -> ToolResult:
     asked = next((leaf for leaf in leaves if isinstance(leaf, Suspend)), None)
     if asked is not None:
         return suspended(asked.request)
+    _log_place(error)
     result = ToolResult.failed(error)
     if once and any(_proves_nothing(leaf) for leaf in leaves):
         return ToolResult.failed(f"{result.output}; its effect may have happened.", code="outcome_unknown")
     return result
+
+
+def _log_place(error: BaseException) -> None:
+    """Tell whoever debugs where a tool raised: the result only says what. Credentials are taken out here as there."""
+    log = logging.getLogger("ferrule.tool")
+    if log.isEnabledFor(logging.DEBUG):
+        with suppress(Exception):  # an exception of the user's class may refuse to be shown
+            log.debug("a tool raised\n%s", scrub("".join(traceback.format_exception(error)).rstrip()))
 
 
 def _proves_nothing(error: BaseException) -> bool:
@@ -345,14 +362,19 @@ class _Attempt:
         if self.context is not None:
             self.context.progress(value)
 
+    def seconds(self) -> str:
+        """How long the body had: what was declared, unless the caller's deadline came first."""
+        shortened = self.context is not None and self.context.shortened
+        return f"{self.limit if shortened else self.tool.timeout:.3g} s"
+
     def timed_out(self, state: str) -> ToolResult:
-        text = f"Tool {self.tool.name!r} timed out after {self.limit:.3g} s. {state}"
+        text = f"Tool {self.tool.name!r} timed out after {self.seconds()}. {state}"
         if self.tool.effect == "once":
             return ToolResult.failed(f"{text}; its effect may have happened.", code="outcome_unknown")
         return ToolResult.failed(f"{text}.", code="timeout")
 
     def not_started(self) -> ToolResult:
-        text = f"Tool {self.tool.name!r} was not started within {self.limit:.3g} s: all worker threads are busy."
+        text = f"Tool {self.tool.name!r} was not started within {self.seconds()}: all worker threads are busy."
         return ToolResult.failed(text, code="timeout")
 
     def watch(self, task: asyncio.Future[Any]) -> None:

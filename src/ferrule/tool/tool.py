@@ -93,7 +93,7 @@ def _check_declaration(name: str, given: Mapping[str, Any]) -> None:
     for key, value in given.items():
         fits, wanted = _CHECKS[key]
         if not fits(value):
-            shown = repr(value) if isinstance(value, str | int | float) else type(value).__name__
+            shown = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
             raise ToolDefinitionError(f"{key} of tool {name!r} is {shown}. Use {wanted}.")
 
 
@@ -168,7 +168,7 @@ class Tool(ABC):
             The result; every failure of the tool is one, an exception never.
 
         Raises:
-            UsageError: `arguments` is neither a mapping nor text.
+            UsageError: `arguments` is neither a mapping nor text, or `context` is no Context.
         """
         return invoke(self, arguments, context)
 

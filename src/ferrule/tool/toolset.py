@@ -23,12 +23,16 @@ Several: TypeAlias = Union[Tool, Callable[..., Any], "Toolset"]
 class Toolset:
     """An immutable set of tools, each under one name and one wire name.
 
+    `names`, `wire_names`, `definitions` and `call` speak of the names in the set. Iteration gives the tools as they
+    are, whose own `name` may differ: `prefix` and a mapping rename a tool for the set only. For both together,
+    `[(name, tools[name]) for name in tools.names]`.
+
     Args:
         tools: Tools, plain functions or other sets, whose names stay; a mapping gives the names.
 
     Raises:
         ToolNameError: Two would answer to one name, or one wire name.
-        ToolDefinitionError: Something that is neither a tool nor a function.
+        ToolDefinitionError: Something that is neither a tool nor a function, or no list of them.
 
     Since 0.1.
     """
@@ -42,8 +46,10 @@ class Toolset:
         if isinstance(tools, Mapping):
             for name, tool in cast("Mapping[str, Any]", tools).items():
                 self._put(name, as_tool(tool))
-        else:
+        elif isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             self._put_all([tools] if isinstance(tools, Toolset) else tools)
+        else:
+            raise ToolDefinitionError(f"{type(tools).__name__} is no list of tools. Write Toolset([...]).")
 
     def _put_all(self, tools: Iterable[Several]) -> None:
         for tool in tools:
@@ -73,10 +79,10 @@ class Toolset:
         return Toolset([self, *tools])
 
     def filter(self, keep: Callable[[Tool], bool] | Iterable[str]) -> Toolset:
-        """A set with only some of the tools.
+        """A set with only some of the tools, under the names they have here.
 
         Args:
-            keep: A test of the tool, or the names or wire names to keep.
+            keep: A test of the tool itself, or the names or wire names to keep.
 
         Raises:
             UnknownToolError: A name to keep is not there.
@@ -87,7 +93,7 @@ class Toolset:
         return Toolset({self._by_wire.get(name, name): self[name] for name in names})
 
     def prefix(self, prefix: str) -> Toolset:
-        """A set whose names begin with a prefix; the tools stay what they are.
+        """A set whose names begin with a prefix; the tools stay what they are, their own names included.
 
         Args:
             prefix: For example `github_`.
@@ -133,7 +139,7 @@ class Toolset:
             context: As for `Tool.call`.
 
         Raises:
-            UsageError: `arguments` is neither a mapping nor text.
+            UsageError: `arguments` is neither a mapping nor text, or `context` is no Context.
         """
         tool = self.find(name)
         if tool is None:
@@ -169,7 +175,7 @@ class Toolset:
         return isinstance(name, str) and self.find(name) is not None
 
     def __iter__(self) -> Iterator[Tool]:
-        """Go through the tools in order of registration."""
+        """Go through the tools in order of registration; `names` has the names they have here."""
         return iter(self._tools.values())
 
     def __len__(self) -> int:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -130,18 +127,3 @@ def ferrule(*words: str, stdin: str = "", terminal: bool = False, term: str = "d
         patch.setenv("TERM", term)
         code = main(words)
     return Ran(code, out.getvalue(), err.getvalue())
-
-
-Write = Callable[..., Path]
-
-
-def write_in(folder: Path) -> Write:
-    """A function that writes a file below a folder, its text dedented."""
-
-    def write(name: str, text: str) -> Path:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(dedent(text), encoding="utf-8")
-        return path
-
-    return write

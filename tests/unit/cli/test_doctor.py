@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.support import Write, ferrule
+from tests.unit.cli.support import ferrule
+from tests.unit.projects import Write
 
 from ferrule.cli.doctor import MODEL_KEYS
 
@@ -185,4 +186,4 @@ def test_sources_that_are_not_installed_are_a_warning(monkeypatch: pytest.Monkey
 
 def test_a_named_app_is_examined_in_place_of_the_project(shop: Path, write: Write) -> None:
     write("one.py", 'from ferrule import tool\n\n\n@tool(effect="read")\ndef one() -> None:\n    """Be."""\n')
-    assert findings("--app", "one.py")["project"]["detail"] == "one.py, 1 tools"
+    assert findings("--app", "one.py")["project"]["detail"] == "one.py, 1 tool"

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.support import Write, ferrule
+from tests.unit.cli.support import ferrule
+from tests.unit.projects import Write
 
 from ferrule.cli.failure import problem_of
 from ferrule.cli.root import build
@@ -123,14 +125,26 @@ def test_a_terminal_gets_colour_unless_no_color_is_set(monkeypatch: pytest.Monke
         (("tool", "lss"), "No such command 'lss'. Did you mean 'ls'? See ferrule tool --help."),
         (("tool",), "Missing command. See ferrule tool --help."),
         (("tool", "show"), "Missing argument 'NAME'. See ferrule tool show --help."),
-        (("completion", "csh"), "Invalid value for 'SHELL': "),
-        (("tool", "ls", "--output", "xml"), "Invalid value for '--output' / '-o': "),
+        (
+            ("completion", "csh"),
+            "Invalid value for 'SHELL': 'csh' is not one of 'bash', 'zsh', 'fish'. See ferrule completion --help.",
+        ),
+        (
+            ("tool", "ls", "--output", "xml"),
+            "Invalid value for '--output' / '-o': 'xml' is not one of 'table', 'json', 'jsonl'. "
+            "See ferrule tool ls --help.",
+        ),
+        (("completion",), "Missing argument 'SHELL'. Choose from: bash, zsh, fish. See ferrule completion --help."),
+        (("version", "now"), "Got unexpected extra argument(s) (now). See ferrule version --help."),
+        (("tool", "ls", "-x"), "No such option: -x. See ferrule tool ls --help."),
+        (("tool", "ls", "--apps=x"), "No such option: --apps. Possible options: --app. See ferrule tool ls --help."),
+        (("tool", "ls", "-o"), "Option '-o' requires an argument."),
     ],
 )
 def test_a_wrong_command_line_is_one_problem_object_with_code_2(words: tuple[str, ...], detail: str) -> None:
     ran = ferrule(*words)
     assert ran.code == 2
-    assert ran.problem["detail"].startswith(detail)
+    assert detail == ran.problem["detail"]
     assert ran.problem["code"] == "usage"
     assert set(ran.problem) == {"type", "title", "detail", "code"}
 
@@ -167,11 +181,58 @@ def test_a_project_that_does_not_load_is_a_problem_and_verbose_shows_the_users_t
     assert "raise RuntimeError('no database')" in told
 
 
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("class Halt(BaseException): ...\nraise Halt('no more')", "Halt: no more"),
+    ],
+)
+def test_a_module_that_would_end_the_process_does_not_load(write: Write, body: str, says: str) -> None:
+    path = write("last.py", body)
+    ran = ferrule("--app", "last.py", "tool", "ls")
+    assert (2, "configuration") == (ran.code, ran.problem["code"])
+    assert (
+        f"app 'last.py': module 'last' cannot be imported: {says} ({path}:{1 + body.count(chr(10))}). Mend it."
+        == ran.problem["detail"]
+    )
+
+
 def test_what_a_module_prints_while_it_is_imported_is_no_data(write: Write) -> None:
     write("chatty.py", "from ferrule import tool\nprint('hello')\n\n\n@tool\ndef x() -> None:\n    'Be.'\n")
     ran = ferrule("--app", "chatty.py", "tool", "ls")
     assert ran.data[0]["name"] == "x"
     assert ran.stderr == "hello\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [("SystemExit(5)", "SystemExit: 5"), ("Halt('no more')", "Halt: no more"), ("OSError('odd')", "OSError: odd")],
+)
+def test_whatever_code_of_the_project_raises_is_a_problem_with_code_1(write: Write, error: str, says: str) -> None:
+    write(
+        "odd.py",
+        """
+        from ferrule import Tool
+
+        class Halt(BaseException): ...
+
+        class Odd(Tool):
+            name = "odd"
+
+            @property
+            def description(self):
+                raise {error}
+
+            def execute(self, context): ...
+
+        odd = Odd()
+        """.replace("{error}", error),
+    )
+    ran = ferrule("--app", "odd.py", "tool", "ls")
+    assert 1 == ran.code
+    assert ran.problem["detail"].startswith(says)
 
 
 def test_an_unexpected_error_is_a_problem_with_code_1() -> None:
@@ -187,7 +248,9 @@ def test_version_tells_ferrule_and_python() -> None:
     data = ferrule("version").data
     assert set(data) == {"ferrule", "python"}
     assert data["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert ferrule("version", "-o", "table").stdout.startswith("ferrule ")
+    line = ferrule("version", "-o", "table").stdout
+    assert line.startswith("ferrule ")
+    assert (0, line, "") == (*astuple(ferrule("--version")),)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -272,6 +335,14 @@ def end_of_errors(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     return process.wait(timeout=60), told
 
 
+def test_verbose_shows_where_a_tool_raised(write: Write) -> None:
+    path = write("raises.py", "from ferrule import tool\n\n\n@tool\ndef divide() -> float:\n    return 1 / 0\n")
+    code, out, err = end(start("--app", "raises.py", "tool", "call", "divide", "--verbose"))
+    assert (1, "ZeroDivisionError: division by zero") == (code, json.loads(out)["error"])
+    assert err.startswith("DEBUG ferrule.tool: a tool raised\nTraceback (most recent call last):\n")
+    assert f'File "{path}", line 6, in divide\n    return 1 / 0\n' in err
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals work otherwise there")
 @pytest.mark.parametrize(("effect", "left"), [("read", ""), ("once", "; its effect may have happened")])
 def test_an_interrupted_call_ends_with_130_and_says_what_may_have_happened(
@@ -298,3 +369,15 @@ def test_an_interrupted_call_ends_with_130_and_says_what_may_have_happened(
     code, out, err = end(process)
     assert (code, out) == (130, "")
     assert json.loads(err)["detail"] == f"interrupted while tool 'wait' ran{left}."
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals work otherwise there")
+def test_ctrl_c_while_the_project_loads_ends_with_130(write: Write) -> None:
+    write("slow.py", "import threading\nprint('started', flush=True)\nthreading.Event().wait(60)\n")
+    process = start("--app", "slow.py", "tool", "ls")
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"started\n"
+    process.send_signal(signal.SIGINT)
+    code, out, err = end(process)
+    assert (130, "") == (code, out)
+    assert "interrupted." == json.loads(err)["detail"]

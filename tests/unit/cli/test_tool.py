@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.support import Ran, Write, ferrule
+from tests.unit.cli.support import Ran, ferrule
+from tests.unit.projects import Write
 
 
 def calls() -> list[Any]:
@@ -83,6 +84,35 @@ def test_show_as_a_table_lists_the_parameters() -> None:
 
 
 @pytest.mark.usefixtures("shop")
+def test_show_as_a_table_says_what_is_declared_and_nothing_else() -> None:
+    assert ferrule("tool", "show", "draw", "-o", "table").stdout.splitlines() == [
+        "Draw a dot.",
+        "",
+        "name        draw",
+        "effect      read",
+        "approval    no",
+        "preview     no",
+        "check       no",
+        "wire name   draw",
+        "timeout     60 s",
+        "retries     2",
+        "serial      no",
+        "runs        thread",
+        "max output  50000",
+        "",
+        "It takes no parameters by name.",
+    ]
+
+
+@pytest.mark.parametrize(("timeout", "told"), [("0.5", "0.5 s"), ("float('inf')", "none")])
+def test_a_tool_without_a_description_is_shown_from_its_name_on(write: Write, timeout: str, told: str) -> None:
+    write("mute.py", f"from ferrule import tool\n\n\n@tool(timeout={timeout})\ndef mute() -> None: ...\n")
+    lines = ferrule("--app", "mute.py", "tool", "show", "mute", "-o", "table").stdout.splitlines()
+    assert ["name", "mute"] == lines[0].split()
+    assert f"timeout     {told}" in lines
+
+
+@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize(
     ("provider", "path"),
     [("openai", ("function", "parameters")), ("anthropic", ("input_schema",)), ("gemini", ("parametersJsonSchema",))],
@@ -103,7 +133,7 @@ def test_openai_gets_a_strict_definition_where_that_is_possible_and_the_changes_
     assert ran.data["type"] == "function"
     assert ran.data["function"]["strict"] is True
     assert ran.data["function"]["parameters"]["required"] == ["a", "b"]
-    assert "#/required: made nullable instead of optional: b" in ran.stderr
+    assert "changed for openai: #/required: made nullable instead of optional: b\n" in ran.stderr
 
 
 def test_a_tool_is_found_by_its_wire_name_and_shown_under_its_own(write: Write) -> None:
@@ -234,9 +264,31 @@ def test_arguments_come_as_json_from_the_line_a_file_or_standard_input(shop: Pat
 
 
 @pytest.mark.usefixtures("shop")
-def test_pairs_win_over_json() -> None:
-    ran = ferrule("tool", "call", "add", "--args-json", '{"a": 1, "b": 1}', "--set", "b=9")
-    assert ran.data["value"] == 10
+def test_pairs_add_to_json() -> None:
+    assert ferrule("tool", "call", "add", "--args-json", '{"a": 1}', "--set", "b=9").data["value"] == 10
+    value = ferrule("tool", "call", "echo", "--args-json", '{"extra": {"a": 1}}', "--set", "extra.b=2").data["value"]
+    assert value["extra"] == {"a": 1, "b": 2}
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(
+    ("words", "detail"),
+    [
+        (["--args-json", '{"word": "a"}', "--set", "word=a"], "--set 'word' gives what --args-json gives too."),
+        (["--set", "word=b", "--args-json", '{"word": "a"}'], "--set 'word' gives what --args-json gives too."),
+        (["--args-json", '{"word": null}', "--set", "word=a"], "--set 'word' gives what --args-json gives too."),
+        (["--args-json", '{"extra": {}}', "--set", "extra=1"], "--set 'extra' gives what --args-json gives too."),
+        (
+            ["--args-json", '{"extra": {"a": 1}}', "--set", "extra.a=2"],
+            "--set 'extra.a' gives what --args-json gives too.",
+        ),
+        (["--set", "extra.a=1", "--set", "extra={}"], "--set 'extra' gives what --set 'extra.a' gives too."),
+        (["--set", 'extra={"a": 1}', "--set", "extra.a=2"], "--set 'extra.a' gives what --set 'extra' gives too."),
+    ],
+)
+def test_what_is_given_twice_is_refused_by_its_key_before_anything_runs(words: list[str], detail: str) -> None:
+    ran = ferrule("tool", "call", "echo", *words)
+    assert (2, "usage", f"{detail} Give it once.") == (ran.code, ran.problem["code"], ran.problem["detail"])
 
 
 @pytest.mark.usefixtures("shop")
@@ -388,3 +440,47 @@ def test_a_rule_that_raises_is_a_failed_result_and_calls_nothing(write: Write) -
     ran = ferrule("--app", "rule.py", "tool", "call", "act")
     assert (ran.code, ran.data["failure"]["code"]) == (1, "exception")
     assert ran.data["error"].startswith("ZeroDivisionError")
+
+
+EXITS = """
+import sys
+
+from ferrule import tool
+
+def leave(*given):
+    sys.exit(5)
+
+@tool(effect="read", thread=False)
+def inline() -> None:
+    "Leave."
+    leave()
+
+@tool(effect="read")
+def thread() -> None:
+    "Leave."
+    leave()
+
+@tool(effect="read")
+async def step() -> None:
+    "Leave."
+    leave()
+
+@tool(approval=leave)
+def rule() -> None:
+    "Never run."
+
+@tool(preview=leave)
+def shown() -> None:
+    "Never run."
+"""
+
+
+@pytest.mark.parametrize(
+    "words", [("inline",), ("thread",), ("step",), ("rule",), ("shown", "--preview")], ids=lambda words: words[0]
+)
+def test_a_tool_that_would_end_the_process_is_a_failed_result_and_not_its_exit_code(
+    write: Write, words: tuple[str, ...]
+) -> None:
+    write("exits.py", EXITS)
+    ran = ferrule("--app", "exits.py", "tool", "call", *words)
+    assert (1, "failed", "SystemExit: 5", "") == (ran.code, ran.data["status"], ran.data["error"], ran.stderr)

@@ -542,7 +542,28 @@ def test_a_foreign_schema_tells_path_rule_and_type_too() -> None:
     }
     assert refused(SchemaParameters(schema, "t"), {"rows": [{"n": 1}, {"n": 9}]}) == (
         "The arguments do not fit the schema. "
-        '"q" is a required property (got object); rows[1].n: value is greater than the maximum of 3 (got integer).'
+        "q: is required; rows[1].n: value is greater than the maximum of 3 (got integer)."
+    )
+
+
+@pytest.mark.parametrize("word", ["additionalProperties", "unevaluatedProperties"])
+def test_a_foreign_schema_names_each_missing_and_each_undeclared_key_by_its_path(word: str) -> None:
+    row: dict[str, Any] = {"type": "object", "properties": {"n": True, "m": True}, "required": ["n", "m"], word: False}
+    schema: dict[str, Any] = {"type": "object", "properties": {"rows": {"items": row}}}
+    assert sorted(SchemaParameters(schema, "t").faults({"rows": [{"n": 1, "m": 2}, {"x": 1, "y": 2}]})) == [
+        ("rows[1].m", "is required"),
+        ("rows[1].n", "is required"),
+        ("rows[1].x", "is not declared"),
+        ("rows[1].y", "is not declared"),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["array", ["string", "null"]])
+def test_a_schema_that_admits_no_object_is_refused(kind: Any) -> None:
+    with pytest.raises(ToolDefinitionError) as caught:
+        SchemaParameters({"type": kind}, "t")
+    assert str(caught.value) == (
+        'the schema of tool \'t\' admits no object, but arguments are one. Write {"type": "object", "properties": {…}}.'
     )
 
 

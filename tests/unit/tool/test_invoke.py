@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.clock import run
 
-from ferrule import Answer, Context, Part, Request, Tool, ToolResult, Variables, tool
+from ferrule import Answer, Context, Part, Request, Tool, ToolResult, UsageError, Variables, tool
 from ferrule.tool.invoke import how_it_runs, invoke
 
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
@@ -340,6 +340,16 @@ def test_a_context_with_less_time_shortens_the_deadline() -> None:
     assert "timed out after 50 s" not in result.output
 
 
+@pytest.mark.parametrize("later", [None, 5])
+def test_the_text_tells_the_declared_seconds_whatever_passed_before_the_start(later: float | None) -> None:
+    @tool(effect="read", timeout=0.1)
+    async def nap(ctx: Context[Any]) -> None:
+        await asyncio.sleep(100)
+
+    context = Context[Any](deadline=None if later is None else time.monotonic() + later)
+    assert "Tool 'nap' timed out after 0.1 s. It was stopped." == run(nap.call({}, context)).error
+
+
 def test_a_tool_can_see_that_nobody_waits_any_more() -> None:
     seen: list[bool] = []
 
@@ -547,6 +557,14 @@ class Multiply(Tool):
 
 def test_a_class_tool_finds_its_arguments_among_the_variables() -> None:
     assert asyncio.run(Multiply().call({"a": 6, "b": 7})).value == 42
+
+
+@pytest.mark.parametrize(("made", "arguments"), [(echo, {"value": 3}), (Multiply(), {"a": 1, "b": 2})])
+@pytest.mark.parametrize(("context", "kind"), [({}, "dict"), ("ctx", "str"), (Context, "type")])
+def test_a_context_that_is_none_is_wrong_use(made: Tool, arguments: Any, context: Any, kind: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        run(made.call(arguments, context))
+    assert f"the context of a call must be a Context, not {kind}." == str(caught.value)
 
 
 def test_what_escapes_a_class_tool_is_a_failure_in_call_and_raises_from_execute() -> None:
@@ -764,6 +782,35 @@ def test_a_suspended_call_changes_no_variables() -> None:
     variables = Variables()
     assert asyncio.run(Count().call({}, Context(variables=variables))).status == "suspended"
     assert variables.as_dict() == {}
+
+
+# -- where a tool raised ----------------------------------------------------------------------------------------
+
+
+@tool(effect="read", preview=lambda context, arguments: 1 / 0)
+async def broken() -> None:
+    """Raise."""
+    raise RuntimeError("GET https://api.example.invalid/?key=FAKE")
+
+
+def test_the_traceback_of_a_tool_is_logged_for_whoever_debugs_without_credentials(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG", "ferrule")
+    run(broken.call())
+    (record,) = caplog.records
+    assert ("ferrule.tool", "DEBUG") == (record.name, record.levelname)
+    assert record.message.startswith("a tool raised\nTraceback (most recent call last):\n")
+    assert record.message.endswith("\nRuntimeError: GET https://api.example.invalid/?key=[redacted]")
+    assert "in broken\n" in record.message
+    run(broken.call_preview())
+    assert caplog.records[1].message.endswith("ZeroDivisionError: division by zero")
+
+
+def test_no_traceback_is_logged_where_nobody_debugs(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ferrule")
+    run(broken.call())
+    assert [] == caplog.records
 
 
 # -- odd bodies -------------------------------------------------------------------------------------------------

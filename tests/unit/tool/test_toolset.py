@@ -73,6 +73,13 @@ def test_sets_with_prefixes_are_put_together() -> None:
     assert github.add(gitlab, plain).names == ("github_search", "gitlab_search", "plain")
 
 
+@pytest.mark.parametrize(("value", "kind"), [(search, "FunctionTool"), (plain, "function"), (None, "NoneType")])
+def test_one_tool_in_place_of_several_is_refused(value: Any, kind: str) -> None:
+    with pytest.raises(ToolDefinitionError) as caught:
+        Toolset(value)
+    assert f"{kind} is no list of tools. Write Toolset([...])." == str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -168,6 +175,14 @@ def test_prefix_names_the_tools_of_the_set_and_not_the_tools() -> None:
     (definition,) = tools.definitions()
     assert (definition.name, tools["github_search"].name) == ("github_search", "search")
     assert "search" not in tools
+
+
+def test_the_names_of_a_set_and_its_tools_come_in_one_order() -> None:
+    tools = Toolset([search, plain]).prefix("github_")
+    assert ["search", "plain"] == [one.name for one in tools]
+    assert [("github_search", search), ("github_plain", tools["github_plain"])] == [(n, tools[n]) for n in tools.names]
+    kept = tools.filter(lambda one: one.name == "search")
+    assert ("github_search",) == kept.names
 
 
 # -- finding and calling ----------------------------------------------------------------------------------------
