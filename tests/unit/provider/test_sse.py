@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -103,7 +104,7 @@ def test_random_streams_cut_at_random_places_read_as_the_naive_reader_reads_them
 ) -> None:
     stream = b"".join(words)
     cuts = [0, *sorted(min(i, len(stream)) for i in at), len(stream)]
-    pieces = [stream[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    pieces = [stream[a:b] for a, b in itertools.pairwise(cuts)]
     assert naive(stream) == read(*pieces)
 
 
@@ -111,7 +112,7 @@ def test_an_event_beyond_the_limit_is_refused_before_it_is_whole() -> None:
     reader = EventReader(max_event=10)
     assert [("message", b"12")] == reader.feed(b"data: 12\n\n")
     assert reader.feed(b"data: 1234") == []
-    with pytest.raises(ValueError, match="^an event is longer than 10 bytes$"):
+    with pytest.raises(ValueError, match=r"^an event is longer than 10 bytes$"):
         reader.feed(b"5")
 
 
