@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ferrule.errors import ModelError
 from ferrule.message import ModelMessage
@@ -45,9 +45,10 @@ class FakeWire(Wire):
         return Body(dumps({"say": parts, "stream": stream}))
 
     def response(self, data: Any, model: str) -> ModelResponse:
-        if not isinstance(data, dict) or "text" not in data:
+        said = cast("dict[str, Any]", data if isinstance(data, dict) else {})
+        if "text" not in said:
             raise ModelError("no answer in it", provider="fake")
-        return ModelResponse(ModelMessage(data["text"]), model=model)
+        return ModelResponse(ModelMessage(said["text"]), model=model)
 
     def decoder(self, model: str) -> Decoder:
         return FakeDecoder()
@@ -56,9 +57,9 @@ class FakeWire(Wire):
         if status == 418:
             return ModelResponse(ModelMessage("mended"))
         after = headers.get("retry-after")
-        said = data["error"] if isinstance(data, dict) else data or "nothing"
+        said = cast("dict[str, str]", data if isinstance(data, dict) else {"error": data or "nothing"})
         return ModelError(
-            said,
+            said["error"],
             provider="fake",
             status=status,
             retryable=status in (429, 500),

@@ -40,7 +40,8 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(url: str, **more: Any) -> WireModel:
-    return WireModel("fake:m", FakeWire(), "m", **{"base_url": url, "key": KEY, **more})
+    given: dict[str, Any] = {"base_url": url, "key": KEY, **more}
+    return WireModel("fake:m", FakeWire(), "m", **given)
 
 
 def asked(
@@ -105,7 +106,7 @@ def test_headers_of_the_model_and_of_the_request_are_sent_and_the_later_win() ->
 
 @pytest.mark.parametrize("name", ["x-request-id", "request-id"])
 def test_the_request_id_is_kept(name: str) -> None:
-    reply = answer({"text": "hi"}, **{name.replace("-", "_"): "req_1"})
+    reply = Answer(200, {name: "req_1"}, [b'{"text": "hi"}'])
     assert asked(reply)[0].request_id == "req_1"
 
 
