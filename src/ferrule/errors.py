@@ -15,10 +15,14 @@ misuse of the API, and each class below names who has something to mend.
     ├── ModelError              a provider refused, failed or was cut off
     ├── RunError                a run did not end well, and somebody insisted
     ├── SessionBusy             another run of the session is still going on
+    ├── FetchError              an outgoing request gave no usable answer
+    │   └── ForbiddenAddressError   … because its address is not one that may be asked
     └── JSONSyntaxError         text is not strict JSON           (a ValueError)
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 
 class FerruleError(Exception):
@@ -149,6 +153,37 @@ class ModelError(FerruleError):
         self.retryable = retryable
         self.retry_after = retry_after
 
+    def __reduce__(self) -> tuple[partial[ModelError], tuple[str]]:
+        """Copy and pickle by the arguments, not by the text made of them."""
+        known = ("provider", "status", "code", "request_id", "retryable", "retry_after")
+        return partial(type(self), **{name: getattr(self, name) for name in known}), (self.reason,)
+
+
+class FetchError(FerruleError):
+    """A guarded request to an address that somebody else chose gave no usable answer.
+
+    Holds no path and no query of the URL: keys stand there.
+
+    Args:
+        reason: What happened, and what to do about it.
+        retryable: Whether the same request may succeed later.
+
+    Since 0.1.
+    """
+
+    def __init__(self, reason: str, *, retryable: bool = False) -> None:
+        """Keep what is known."""
+        super().__init__(reason)
+        self.reason = reason
+        self.retryable = retryable
+
+
+class ForbiddenAddressError(FetchError):
+    """A URL, or a redirect behind it, leads to an address that may not be asked: private, loopback, metadata.
+
+    Since 0.1.
+    """
+
 
 class RunError(FerruleError):
     """A run did not end `done`; raised only by `raise_for_status`.
@@ -172,6 +207,10 @@ class SessionBusy(FerruleError):
         super().__init__(f"the session is busy with run {run_id} ({status}). Wait for its end, or take another.")
         self.run_id = run_id
         self.status = status
+
+    def __reduce__(self) -> tuple[type[SessionBusy], tuple[str, str]]:
+        """Copy and pickle by the arguments, not by the text made of them."""
+        return type(self), (self.run_id, self.status)
 
 
 class JSONSyntaxError(FerruleError, ValueError):

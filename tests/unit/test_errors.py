@@ -10,7 +10,7 @@ import re
 import pytest
 
 from ferrule import errors
-from ferrule.errors import FerruleError, JSONSyntaxError, UnknownToolError, UnsupportedPartError, UsageError
+from ferrule.errors import FerruleError, JSONSyntaxError, ModelError, UnknownToolError, UnsupportedPartError, UsageError
 
 PARENTS = {
     "UsageError": {FerruleError},
@@ -21,6 +21,9 @@ PARENTS = {
     "ToolDefinitionError": {FerruleError},
     "ToolNameError": {errors.ToolDefinitionError},
     "ConfigurationError": {FerruleError},
+    "ModelError": {FerruleError},
+    "FetchError": {FerruleError},
+    "ForbiddenAddressError": {errors.FetchError},
     "JSONSyntaxError": {FerruleError, ValueError},
 }
 CLASSES = {
@@ -28,6 +31,7 @@ CLASSES = {
     for name, cls in vars(errors).items()
     if inspect.isclass(cls) and issubclass(cls, Exception) and cls is not FerruleError
 }
+SPECIAL = ("UnsupportedPartError", "JSONSyntaxError", "ModelError")
 
 
 def test_the_tree_is_the_documented_one() -> None:
@@ -72,7 +76,8 @@ def test_a_syntax_error_tells_its_place_where_it_is_known() -> None:
     [
         UnsupportedPartError("audio", "audio/wav", "x"),
         JSONSyntaxError("Expecting value", 3, 7),
-        *(cls("text") for name, cls in CLASSES.items() if name not in ("UnsupportedPartError", "JSONSyntaxError")),
+        ModelError("x", provider="p", status=429, code="c", request_id="r", retryable=True, retry_after=1.5),
+        *(cls("text") for name, cls in CLASSES.items() if name not in SPECIAL),
     ],
     ids=lambda e: type(e).__name__,
 )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ferrule.content import Part, from_dict, placeholder_text, to_dict
-from ferrule.errors import UnsupportedPartError, UsageError
+from ferrule.errors import FetchError, UnsupportedPartError, UsageError
 from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage, unpaired
 from ferrule.provider.base import Capabilities, Sent
 from ferrule.provider.capability import carry
@@ -190,15 +190,18 @@ async def fetched(messages: Sequence[Message], api: str, capabilities: Capabilit
         capabilities: What the model takes.
         fetch: Reads one URL.
 
+    Raises:
+        FetchError: A URL that the caller attached cannot be read; one of a tool's becomes a placeholder.
+
     Since 0.1.
     """
     changed: dict[int, Message] = {}
     for i, message in enumerate(messages):
         if not isinstance(message, ModelMessage) and _has_downloads(message, api, capabilities):
-            kept = _kept(message)
-            if "fetched" not in kept:
-                kept["fetched"] = await _with_data(message, api, capabilities, fetch)
-            changed[i] = kept["fetched"]
+            kept, key = _kept(message), ("fetched", api, capabilities)
+            if key not in kept:
+                kept[key] = await _with_data(message, api, capabilities, fetch)
+            changed[i] = kept[key]
     return [changed.get(i, m) for i, m in enumerate(messages)] if changed else messages
 
 
@@ -219,11 +222,26 @@ async def _with_data(
     for part in message.parts:
         if _downloads(message, part, api, capabilities):
             made = part if isinstance(part, Part) else from_dict(part)
-            got = await fetch(cast("str", made.url))
-            kept = replace(made, url=None, data=got.data, mimeType=got.mimeType or made.mimeType)
+            try:
+                kept = _with_content(made, await fetch(cast("str", made.url)))
+            except FetchError:
+                if isinstance(message, UserMessage):
+                    raise
+                # What a tool returned never ends a run: the model is told that it could not be read.
+                kept = replace(made, type="file", mimeType=f"application/x-unreadable-{made.type}")
             part = kept if isinstance(message, UserMessage) else to_dict(kept)
         parts.append(part)
     return replace(message, parts=tuple(parts))
+
+
+def _with_content(part: Part, got: Part) -> Part:
+    """The part with what its URL gave, if that is what the part says it is: a login page is no image."""
+    found, declared = got.mimeType or "", part.mimeType or ""
+    fits = {"image": ("image/",), "audio": ("audio/", "video/")}.get(part.type, ("application/pdf",))
+    if declared.startswith(fits) and not found.startswith((*fits, "application/octet-stream")):
+        raise FetchError(f"the URL of the {part.type} part gave {found or 'no type'} and not {declared}.")
+    kept = found if found.startswith(fits) else declared
+    return replace(part, url=None, data=got.data, mimeType=kept)
 
 
 # -- call ids ---------------------------------------------------------------------------------------------------

@@ -115,7 +115,8 @@ def test_arguments_that_are_not_right_execute_nothing(text: str) -> None:
     result = run(Agent("a", model, tools=[write]).run("go"))
     assert made == []
     (message,) = [m for m in result.messages if isinstance(m, ToolMessage)]
-    assert message.is_error and message.output.startswith("Tool 'write' was not called. The arguments")
+    assert message.is_error
+    assert message.output.startswith("Tool 'write' was not called. The arguments")
 
 
 @pytest.mark.parametrize(
@@ -684,7 +685,8 @@ def test_an_answer_becomes_a_value_of_the_output_type() -> None:
     result = run(Agent("a", model, output=City).run("go"))
     assert (result.value, result.output) == (City("Oslo", 700000), '{"name": "Oslo", "people": 700000}')
     shown = model.requests[0].output
-    assert shown is not None and set(shown.schema["properties"]) == {"name", "people"}
+    assert shown is not None
+    assert set(shown.schema["properties"]) == {"name", "people"}
 
 
 def test_a_value_that_is_no_object_is_wrapped_on_the_wire_only() -> None:

@@ -50,7 +50,8 @@ def test_events_come_in_the_order_of_what_happens() -> None:
     assert (events[-1].type, events[-1].value.output) == ("done", "two")
     assert [e.seq for e in events if e.seq is not None] == sorted({e.seq for e in events if e.seq is not None})
     assert events[3].usage == Usage(3, 4)
-    assert events[7].result is not None and events[7].result.value == 2
+    assert events[7].result is not None
+    assert events[7].result.value == 2
 
 
 class Flood:

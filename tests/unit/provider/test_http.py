@@ -1,0 +1,783 @@
+"""A model behind HTTP, against a real server: one attempt, honest failures, and no key anywhere but in its header."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import gzip
+import json
+import logging
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.unit.provider.fake import FakeWire
+from tests.unit.provider.server import Answer, Asked, Gate, Server, answer, closed_port, events
+
+from ferrule.content import Part, file, from_dict, image
+from ferrule.errors import ConfigurationError, FetchError, ModelError, UsageError
+from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage
+from ferrule.provider import pool as pools
+from ferrule.provider.base import Capabilities, Delta, Model, ModelRequest, ModelResponse, Settings
+from ferrule.provider.http import MAX_REFUSAL, WireModel, origin_of
+from ferrule.provider.pool import Origin
+from ferrule.provider.sse import EventReader
+from ferrule.provider.transcript import fetched, show_result
+
+KEY = "sk-canary-0123456789"
+HELLO = ModelRequest((UserMessage((Part("text", text="hello"),)),))
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+def made(url: str, **more: Any) -> WireModel:
+    given: dict[str, Any] = {"base_url": url, "key": KEY, **more}
+    return WireModel("fake:m", FakeWire(), "m", **given)
+
+
+def asked(
+    *answers: Answer | Callable[[Asked], Answer], request: ModelRequest = HELLO, stream: bool = False, **more: Any
+) -> tuple[Any, list[Asked]]:
+    """What a model gives, an error too, and what its server was asked."""
+
+    async def main() -> tuple[Any, list[Asked]]:
+        async with Server(*answers) as server:
+            model = made(server.url + "/v1", **more)
+            try:
+                if stream:
+                    return [piece async for piece in model.stream(request)], server.asked
+                return await model.generate(request), server.asked
+            except ModelError as error:
+                return error, server.asked
+
+    return asyncio.run(main())
+
+
+def failure(*answers: Answer, **more: Any) -> ModelError:
+    found, _ = asked(*answers, **more)
+    assert isinstance(found, ModelError), found
+    return found
+
+
+def settings(**given: Any) -> ModelRequest:
+    return ModelRequest(HELLO.messages, settings=Settings(**given))
+
+
+# -- one answer -------------------------------------------------------------------------------------------------
+
+
+def test_a_request_is_one_post_with_the_key_in_its_header() -> None:
+    response, (request,) = asked(answer({"text": "hi"}))
+    assert ("hi", "m", None) == (response.message.text, response.model, response.request_id)
+    assert ("POST", "/v1/say/m") == (request.method, request.path)
+    assert {"say": [["hello"]], "stream": False} == request.json()
+    assert {
+        "authorization": f"Bearer {KEY}",
+        "content-type": "application/json",
+        "accept": "application/json",
+        "accept-encoding": "identity",
+        "user-agent": "ferrule",
+    } == {name: value for name, value in request.headers.items() if name not in ("host", "content-length")}
+
+
+def test_it_is_a_model() -> None:
+    model = made("https://a.example", capabilities=Capabilities(audio=True))
+    assert isinstance(model, Model)
+    assert ("fake:m", True) == (model.name, model.capabilities.audio)
+
+
+def test_headers_of_the_model_and_of_the_request_are_sent_and_the_later_win() -> None:
+    _, (request,) = asked(
+        answer({"text": ""}),
+        headers={"X-Team": "a", "User-Agent": "mine"},
+        request=settings(headers={"x-team": "b", "AUTHORIZATION": "Basic x"}),
+    )
+    assert ("b", "mine", "Basic x") == tuple(request.headers[n] for n in ("x-team", "user-agent", "authorization"))
+
+
+@pytest.mark.parametrize("name", ["x-request-id", "request-id"])
+def test_the_request_id_is_kept(name: str) -> None:
+    reply = Answer(200, {name: "req_1"}, [b'{"text": "hi"}'])
+    assert asked(reply)[0].request_id == "req_1"
+
+
+def test_a_body_that_is_packed_though_not_asked_for_is_unpacked() -> None:
+    body = gzip.compress(json.dumps({"text": "hi"}).encode())
+    assert asked(Answer(200, {"content-encoding": "gzip"}, [body]))[0].message.text == "hi"
+
+
+def test_an_answer_that_the_wire_makes_of_a_refusal_is_an_answer() -> None:
+    assert asked(answer({}, 418))[0].message.text == "mended"
+
+
+def test_explain_gives_the_body_and_opens_nothing() -> None:
+    model = made("http://127.0.0.1:9", key=None, missing_key="no key")
+    assert {"say": [["hello"]], "stream": False} == model.explain(HELLO)
+
+
+# -- refusals ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("reply", "reason", "retryable", "after"),
+    [
+        (answer({"error": "bad key"}, 401), "bad key", False, None),
+        (answer({"error": "no model"}, 404), "no model", False, None),
+        (answer({"error": "slow down"}, 429, Retry_After="7"), "slow down", True, 7.0),
+        (Answer(500, {"content-type": "text/html"}, [b"<html>\xff oops"]), "<html>� oops", True, None),
+        (Answer(500), "nothing", True, None),
+        (Answer(500, body=[b"x" * 3000]), "x" * 2000, True, None),
+        (Answer(500, body=[b"x"], ending="cut"), "x", True, None),
+    ],
+)
+def test_a_refusal_is_what_the_wire_says_of_it(
+    reply: Answer, reason: str, retryable: bool, after: float | None, stream: bool
+) -> None:
+    error = failure(reply, stream=stream)
+    assert (reply.status, reason, retryable, after) == (error.status, error.reason, error.retryable, error.retry_after)
+
+
+def test_of_a_huge_refusal_only_the_beginning_is_read() -> None:
+    error = failure(Answer(500, body=[b"x" * 65536] * (MAX_REFUSAL // 65536 + 50)))
+    assert (500, 2000) == (error.status, len(error.reason))
+
+
+def test_a_refusal_carries_the_request_id() -> None:
+    assert failure(answer({"error": "x"}, 404, x_request_id="req_9")).request_id == "req_9"
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_never_followed(status: int) -> None:
+    async def main() -> tuple[ModelError, list[Asked], list[Asked]]:
+        async with (
+            Server(answer({"text": "stolen"})) as other,
+            Server(Answer(status, {"location": other.url})) as server,
+        ):
+            with pytest.raises(ModelError) as caught:
+                await made(server.url).generate(HELLO)
+            return caught.value, server.asked, other.asked
+
+    error, here, there = asyncio.run(main())
+    assert (1, 0) == (len(here), len(there))
+    assert error.reason == "it redirects, and a key is not sent elsewhere. Correct the base URL"
+    assert (status, False) == (error.status, error.retryable)
+
+
+# -- bodies that are no answer ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason", "retryable"),
+    [
+        (Answer(), "the answer is empty", True),
+        (Answer(body=[b" \n"]), "the answer is empty", True),
+        (Answer(204), "the answer is empty", True),
+        (
+            Answer(200, {"content-type": "application/json"}, [b'{"text": "secret answ']),
+            "the answer is no JSON (application/json, 21 bytes)",
+            False,
+        ),
+        (
+            Answer(200, {"content-type": "text/html; charset=x"}, [b"<html>\n Sign   in</html>"]),
+            "the answer is no JSON (text/html, 24 bytes): <html> Sign in</html>",
+            False,
+        ),
+        (Answer(200, body=[b"\xff"]), "the answer is no JSON (no type, 1 bytes): �", False),
+        (answer({"other": 1}), "no answer in it", False),
+        (answer([1]), "no answer in it", False),
+    ],
+)
+def test_a_body_that_is_no_answer_is_told_truthfully(reply: Answer, reason: str, retryable: bool) -> None:
+    error = failure(reply)
+    assert (reason, retryable) == (error.reason, error.retryable)
+    assert error.__context__ is None
+
+
+def test_an_answer_beyond_the_limit_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ferrule.provider.http.MAX_ANSWER", 1000)
+    error = failure(Answer(body=[b'"' + b"x" * 600, b"x" * 600 + b'"'], framing="chunked"))
+    assert ("the answer has more than 1000 bytes", False) == (error.reason, error.retryable)
+
+
+def test_arguments_that_are_objects_are_read_strictly() -> None:
+    exact = Answer(body=[b'{"text": "x", "args": {"n": 123456789012345678901}}'])
+    assert asked(exact)[0].message.text == "x"
+    twice = failure(Answer(200, {"content-type": "application/json"}, [b'{"text": "x", "args": {"n": 1, "n": 2}}']))
+    assert twice.reason == "the answer is no JSON (application/json, 39 bytes)"
+
+
+def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
+    assert asked(Answer(body=[b'{"text": "a\\ud83d b \\ud83d\\ude00"}']))[0].message.text == "a� b 😀"
+
+
+# -- transport failures -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_no_server_is_a_failure_worth_another_try(stream: bool) -> None:
+    async def main() -> ModelError:
+        async with closed_port() as port:
+            model = made(f"http://127.0.0.1:{port}")
+            with pytest.raises(ModelError) as caught:
+                await (anext(model.stream(HELLO)) if stream else model.generate(HELLO))
+            return caught.value
+
+    error = asyncio.run(main())
+    assert error.reason.startswith("127.0.0.1: no connection")
+    assert (True, None) == (error.retryable, error.status)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "reply", [Answer(0), Answer(200, body=[b"x"], ending="reset", cut=0), Answer(200, ending="cut")]
+)
+def test_a_connection_lost_before_the_first_byte_is_worth_another_try(reply: Answer, stream: bool) -> None:
+    error = failure(reply, stream=stream)
+    assert error.reason in (
+        "127.0.0.1: the connection was closed or the answer is no HTTP",
+        "127.0.0.1: the connection was lost",
+    )
+    assert error.retryable
+
+
+def test_a_whole_answer_that_breaks_off_was_given_to_nobody_and_may_be_asked_for_again() -> None:
+    error = failure(Answer(200, body=[b'{"text"'], ending="cut"))
+    assert error.reason == "127.0.0.1: the connection was closed or the answer is no HTTP"
+    assert (True, 200) == (error.retryable, error.status)
+
+
+def test_what_is_no_http_is_told_truthfully() -> None:
+    reply = Answer()
+    reply.head = lambda: b"SSH-2.0-OpenSSH\r\n\r\n"
+    assert failure(reply).reason == "127.0.0.1: the connection was closed or the answer is no HTTP"
+
+
+@pytest.mark.parametrize("pieces", [[], [b'{"te']])
+def test_a_slow_answer_ends_at_the_time_limit(pieces: list[bytes]) -> None:
+    async def main() -> ModelError:
+        async with Server(Answer(body=[*pieces, Gate(), b'xt": 1}'])) as server:
+            with pytest.raises(ModelError) as caught:
+                await made(server.url).generate(settings(timeout=0.05))
+            await server.left.wait()
+            return caught.value
+
+    error = asyncio.run(main())
+    assert error.reason in ("no answer within 0.05 s", "127.0.0.1: no answer in time")
+    assert error.retryable
+
+
+# -- streams ----------------------------------------------------------------------------------------------------
+
+MORE = [{"more": "one "}, {"more": "twö "}, {"more": "three"}]
+
+
+def test_a_stream_gives_its_pieces_and_at_last_the_whole() -> None:
+    found, (request,) = asked(events(*MORE, done=True), stream=True)
+    assert [Delta("text", "one "), Delta("text", "twö "), Delta("text", "three")] == found[:-1]
+    assert ("one twö three", "stop", None) == (found[-1].message.text, found[-1].finish, found[-1].error)
+    assert ("/v1/say/m?alt=sse", "text/event-stream", True) == (
+        request.path,
+        request.headers["accept"],
+        request.json()["stream"],
+    )
+
+
+def test_pieces_come_as_soon_as_they_are_sent() -> None:
+    async def main() -> list[object]:
+        gate = Gate()
+        reply = events(*MORE, done=True)
+        reply.body = [reply.body[0], gate, *reply.body[1:]]
+        async with Server(reply) as server:
+            stream = made(server.url).stream(HELLO)
+            seen: list[object] = [await anext(stream)]
+            await gate.reached.wait()
+            gate.open.set()
+            return seen + [piece async for piece in stream]
+
+    assert 4 == len(asyncio.run(main()))
+
+
+def test_the_request_id_of_a_stream_is_kept() -> None:
+    reply = events(*MORE, done=True)
+    reply.headers = {**reply.headers, "Request-Id": "req_2"}
+    assert asked(reply, stream=True)[0][-1].request_id == "req_2"
+
+
+def test_a_stream_cut_at_any_byte_ends_as_unknown_and_keeps_what_was_said() -> None:
+    whole = events(*MORE, done=True)
+    stream = b"".join(piece for piece in whole.body if isinstance(piece, bytes))
+    last = stream.index(b"[DONE]") + len(b"[DONE]\n\n")
+
+    async def main() -> list[tuple[int, Any]]:
+        replies = [Answer(200, whole.headers, [stream], "chunked", "cut", cut) for cut in range(1, last)]
+        async with Server(*replies) as server:
+            model = made(server.url)
+            return [(cut, [piece async for piece in model.stream(HELLO)]) for cut in range(1, last)]
+
+    for cut, found in asyncio.run(main()):
+        said = [json.loads(block[6:])["more"] for block in stream[:cut].split(b"\n\n")[:-1]]
+        assert [Delta("text", text) for text in said] == found[:-1], cut
+        response: ModelResponse = found[-1]
+        assert ("unknown", "".join(said)) == (response.finish, response.message.text), cut
+        assert response.error is not None
+        assert not response.error.retryable
+
+
+def test_a_stream_that_ends_early_without_a_fault_of_the_connection_is_unknown_too() -> None:
+    found, _ = asked(events(*MORE), stream=True)
+    assert ("unknown", "cut") == (found[-1].finish, found[-1].error.reason)
+
+
+def test_a_stream_without_a_byte_is_no_answer_and_worth_another_try() -> None:
+    error = failure(events(), stream=True)
+    assert ("the answer is empty", True) == (error.reason, error.retryable)
+
+
+def test_an_error_inside_a_stream_is_raised_after_what_came_before_it() -> None:
+    async def main() -> tuple[list[object], ModelError]:
+        async with Server(events(MORE[0], {"error": f"overloaded, key {KEY}"})) as server:
+            stream = made(server.url).stream(HELLO)
+            seen: list[object] = [await anext(stream)]
+            with pytest.raises(ModelError) as caught:
+                await anext(stream)
+            return seen, caught.value
+
+    seen, error = asyncio.run(main())
+    assert [Delta("text", "one ")] == seen
+    assert (error.reason, error.code) == ("overloaded, key [redacted]", "message")
+    assert error.__context__ is None
+
+
+@pytest.mark.parametrize("fault", [b"data: {no json\n\n", b"data:\n\n", b"data: NaN\n\n"])
+def test_a_faulty_event_ends_the_stream_as_unknown(fault: bytes) -> None:
+    reply = events(MORE[0])
+    reply.body = [*reply.body, fault, *events(MORE[1], done=True).body]
+    found, _ = asked(reply, stream=True)
+    assert [Delta("text", "one ")] == found[:-1]
+    assert ("unknown", "one ") == (found[-1].finish, found[-1].message.text)
+    assert found[-1].error.reason == "the stream is faulty: an event is no JSON"
+
+
+def test_an_endless_event_ends_the_stream_as_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ferrule.provider.http.EventReader", lambda: EventReader(64))
+    reply = events(MORE[0])
+    reply.body = [*reply.body, b"data: " + b"x" * 200, *events(MORE[1], done=True).body]
+    found, _ = asked(reply, stream=True)
+    assert ("unknown", "the stream is faulty: an event is longer than 64 bytes") == (
+        found[-1].finish,
+        found[-1].error.reason,
+    )
+
+
+def test_nothing_after_the_sign_of_the_end_counts() -> None:
+    reply = events(MORE[0], done=True)
+    reply.body = [*reply.body[:-1], reply.body[-1] + b'data: {"error": "late"}\n\n', b"data: {no json\n\n"]  # type: ignore[operator]
+    found, _ = asked(reply, stream=True)
+    assert ("stop", "one ") == (found[-1].finish, found[-1].message.text)
+
+
+def test_a_server_that_does_not_end_its_body_after_the_sign_of_the_end_holds_nobody_up() -> None:
+    reply = events(MORE[0], done=True)
+    reply.body = [*reply.body, Gate()]
+    found, _ = asked(reply, stream=True)
+    assert found[-1].finish == "stop"
+
+
+def test_a_silent_stream_ends_as_unknown_at_the_time_limit_between_pieces() -> None:
+    reply = events(MORE[0])
+    reply.body = [*reply.body, Gate()]
+    found, _ = asked(reply, stream=True, request=settings(timeout=0.05))
+    assert ("unknown", "one ", "127.0.0.1: no answer in time") == (
+        found[-1].finish,
+        found[-1].message.text,
+        found[-1].error.reason,
+    )
+
+
+@pytest.mark.parametrize("more", [{}, {"capabilities": Capabilities(streaming=False)}])
+def test_a_server_that_answers_whole_is_heard_as_one_piece(more: Any) -> None:
+    found, _ = asked(answer({"text": "hi"}), stream=True, **more)
+    assert [Delta("text", "hi"), "hi"] == [found[0], found[1].message.text]
+    assert asked(answer({"text": ""}), stream=True, **more)[0][0].message.text == ""
+
+
+def test_a_model_that_cannot_stream_is_not_asked_to() -> None:
+    _, (request,) = asked(answer({"text": "hi"}), stream=True, capabilities=Capabilities(streaming=False))
+    assert "/v1/say/m" == request.path
+
+
+def test_leaving_a_stream_early_closes_the_connection() -> None:
+    async def main() -> int:
+        reply = events(*MORE)
+        reply.body = [*reply.body, Gate()]
+        async with Server(reply) as server:
+            stream = made(server.url).stream(HELLO)
+            assert Delta("text", "one ") == await anext(stream)
+            await stream.aclose()
+            await server.left.wait()
+            return len(server.asked)
+
+    assert asyncio.run(main()) == 1
+
+
+def test_cancelling_a_request_closes_the_connection() -> None:
+    async def main() -> None:
+        gate = Gate()
+        async with Server(Answer(body=[gate, b"x"])) as server:
+            task = asyncio.create_task(made(server.url).generate(HELLO))
+            await gate.reached.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await server.left.wait()
+
+    asyncio.run(main())
+
+
+# -- connections ------------------------------------------------------------------------------------------------
+
+
+def test_requests_of_all_models_share_connections_and_streams_give_theirs_back() -> None:
+    async def main() -> tuple[int, int]:
+        async with Server(
+            answer({"text": "a"}), events(*MORE, done=True), answer({"error": "x"}, 404), answer({"text": "b"})
+        ) as server:
+            await made(server.url).generate(HELLO)
+            assert 4 == len([piece async for piece in made(server.url).stream(HELLO)])
+            with pytest.raises(ModelError):
+                await made(server.url).generate(HELLO)
+            await made(server.url).generate(HELLO)
+            return server.connections, len(server.asked)
+
+    assert asyncio.run(main()) == (1, 4)
+
+
+def test_parallel_requests_have_a_connection_each() -> None:
+    async def main() -> int:
+        gates = [Gate() for _ in range(20)]
+        replies = [Answer(body=[gate, b'{"text": "x"}']) for gate in gates]
+        async with Server(*replies) as server:
+            model = made(server.url)
+            tasks = [asyncio.create_task(model.generate(HELLO)) for _ in gates]
+            for gate in gates:
+                await gate.reached.wait()
+            for gate in gates:
+                gate.open.set()
+            await asyncio.gather(*tasks)
+            return server.connections
+
+    assert asyncio.run(main()) == 20
+
+
+def test_each_event_loop_has_its_own_connections_and_leaves_none_behind() -> None:
+    model: list[WireModel] = []
+
+    async def main() -> None:
+        async with Server(answer({"text": "hi"})) as server:
+            model[:] = model or [made(server.url)]
+            await made(server.url).generate(HELLO)
+            assert pools.pool() is pools.pool()
+            async for _ in made(server.url).stream(HELLO):
+                break
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(main())
+        asyncio.run(main())
+        gc.collect()
+    assert [str(w.message) for w in caught] == []
+
+
+def test_connections_are_closed_when_nobody_has_used_them_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "IDLE_SECONDS", 0.02)
+
+    async def main() -> int:
+        async with Server(answer({"text": "hi"})) as server:
+            model = made(server.url)
+            await model.generate(HELLO)
+            await server.left.wait()
+            await model.generate(HELLO)
+            return server.connections
+
+    assert asyncio.run(main()) == 2
+
+
+def test_a_proxy_of_the_environment_is_used_but_not_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> tuple[list[str], list[str]]:
+        async with Server(answer({"text": "by proxy"})) as proxy, Server(answer({"text": "direct"})) as server:
+            monkeypatch.setenv("http_proxy", proxy.url)
+            await made("http://models.example/v1").generate(HELLO)
+            await made(server.url).generate(HELLO)
+            monkeypatch.setenv("no_proxy", "other.example")
+            assert pools._proxy(Origin("http", "other.example", 80)) is None  # pyright: ignore[reportPrivateUsage]
+            return [a.path for a in proxy.asked], [a.path for a in server.asked]
+
+    assert asyncio.run(main()) == (["http://models.example/v1/say/m"], ["/say/m"])
+
+
+def test_a_proxy_that_is_none_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "gopher://user:hunter2@proxy.example")
+    with pytest.raises(ConfigurationError, match=r"for https://models\.example:443 cannot be used") as caught:
+        asyncio.run(made("https://models.example/v1").generate(HELLO))
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+# -- downloads --------------------------------------------------------------------------------------------------
+
+
+def pictured(url: str) -> ModelRequest:
+    return ModelRequest((UserMessage((image(url, mime_type="image/png"),)),))
+
+
+def returned(url: str) -> ModelRequest:
+    part = {"type": "image", "mimeType": "image/png", "url": url, "name": "chart.png"}
+    call = Call("c1", "draw", "{}")
+    messages: tuple[Message, ...] = (ModelMessage(calls=(call,)), ToolMessage(call, "drawn", parts=(part,)))
+    return ModelRequest(messages)
+
+
+async def _said(server: Server, files: Server, request: ModelRequest, **more: Any) -> Any:
+    await made(server.url, **more).generate(request)
+    return server.asked[-1].json()["say"]
+
+
+def test_a_url_that_the_provider_would_not_read_is_read_before_and_only_once() -> None:
+    async def main() -> tuple[Any, int, list[Asked]]:
+        async with (
+            Server(answer({"text": "hi"})) as server,
+            Server(Answer(200, {"content-type": "image/png"}, [PNG])) as files,
+        ):
+            request = pictured(f"{files.url}/a.png")
+            first = await _said(server, files, request, allow=["127.0.0.1"])
+            assert first == await _said(server, files, request, allow=["127.0.0.1"])
+            return first, len(files.asked), files.asked
+
+    said, count, requests = asyncio.run(main())
+    assert [[image(PNG).data]] == said
+    assert count == 1
+    assert "authorization" not in requests[0].headers
+
+
+@pytest.mark.case("C092")
+def test_a_url_inside_is_refused_before_anything_is_sent() -> None:
+    async def main() -> tuple[str, int, int]:
+        async with Server(answer({"text": "hi"})) as server, Server(Answer(body=[PNG])) as files:
+            with pytest.raises(ModelError) as caught:
+                await made(server.url).generate(pictured(f"{files.url}/a.png"))
+            return caught.value.reason, len(server.asked), len(files.asked)
+
+    reason, sent, read = asyncio.run(main())
+    assert reason.startswith("the URL of a part cannot be read: 127.0.0.1 is an address of this machine.")
+    assert (sent, read) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason", "retryable"),
+    [
+        (Answer(404), "the URL of a part cannot be read: 127.0.0.1: status 404.", False),
+        (Answer(503), "the URL of a part cannot be read: 127.0.0.1: status 503.", True),
+        (
+            Answer(200, {"content-type": "image/png"}, [b"<html>Sign in"]),
+            "the URL of a part cannot be read: the URL of the image part gave text/html and not image/png.",
+            False,
+        ),
+    ],
+)
+def test_a_url_of_the_caller_that_gives_no_such_part_is_an_error(reply: Answer, reason: str, retryable: bool) -> None:
+    async def main() -> ModelError:
+        async with Server(answer({"text": "hi"})) as server, Server(reply) as files:
+            with pytest.raises(ModelError) as caught:
+                await made(server.url, allow=["127.0.0.1"]).generate(pictured(f"{files.url}/a.png"))
+            return caught.value
+
+    error = asyncio.run(main())
+    assert (reason, retryable) == (error.reason, error.retryable)
+
+
+def test_a_url_of_a_tool_that_cannot_be_read_becomes_a_part_that_cannot_travel() -> None:
+    async def main() -> tuple[Part, ...]:
+        async with Server(Answer(404)) as files:
+
+            async def fetch(url: str) -> Part:
+                raise FetchError("no")
+
+            request = returned(f"{files.url}/a.png")
+            capabilities = Capabilities()
+            messages = await fetched(request.messages, "gemini", capabilities, fetch)
+            assert messages[0] is request.messages[0]
+            result = messages[1]
+            assert isinstance(result, ToolMessage)
+            shown = show_result(result, "gemini", capabilities, wire_id="c1")
+            assert [("file", "placeholder", "c1")] == shown.sent
+            assert ("drawn", [], []) == (shown.text, shown.native, shown.moved)
+            assert len(shown.placeholders) == 1
+            assert "application/x-unreadable-image" in shown.placeholders[0]
+            assert shown.placeholders[0].endswith("chart.png")
+            return tuple(from_dict(part) for part in result.parts)
+
+    (part,) = asyncio.run(main())
+    assert ("file", "application/x-unreadable-image") == (part.type, part.mimeType)
+
+
+def test_what_was_read_for_one_api_is_not_taken_for_another() -> None:
+    reads: list[str] = []
+
+    async def fetch(url: str) -> Part:
+        reads.append(url)
+        return file(b"%PDF-1.7 x")
+
+    async def main() -> None:
+        messages = (UserMessage((file("https://a.example/a.pdf"), image("https://a.example/b.png"))),)
+        with pytest.raises(FetchError, match=r"the image part gave application/pdf and not image/png"):
+            await fetched(messages, "gemini", Capabilities(), fetch)
+        (message,) = await fetched(messages, "openai-chat", Capabilities(), fetch)
+        assert isinstance(message, UserMessage)
+        assert ["data", "url"] == ["data" if part.data else "url" for part in message.parts]
+
+    asyncio.run(main())
+    assert ["https://a.example/a.pdf", "https://a.example/b.png", "https://a.example/a.pdf"] == reads
+
+
+# -- the key ----------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_key_is_told_when_a_request_is_sent() -> None:
+    found, requests = asked(answer({"text": ""}), key=None, missing_key="Set FAKE_API_KEY")
+    assert ("Set FAKE_API_KEY", False, []) == (found.reason, found.retryable, requests)
+
+
+def test_a_server_that_needs_no_key_gets_none() -> None:
+    _, (request,) = asked(answer({"text": ""}), key=None)
+    assert "authorization" not in request.headers
+
+
+def test_a_key_is_looked_for_at_each_request() -> None:
+    keys = iter(["first-key-1", " second-key-2\n"])
+
+    async def main() -> list[str]:
+        async with Server(answer({"text": ""})) as server:
+            model = made(server.url, key=lambda: next(keys))
+            await model.generate(HELLO)
+            await model.generate(HELLO)
+            return [request.headers["authorization"] for request in server.asked]
+
+    assert asyncio.run(main()) == ["Bearer first-key-1", "Bearer second-key-2"]
+
+
+@pytest.mark.parametrize("key", ["sk-canary\r\nX-Admin: 1", "sk-canary-é"])
+def test_a_key_that_no_header_can_carry_is_refused_without_quoting_it(key: str) -> None:
+    found, requests = asked(answer({"text": ""}), key=key)
+    assert "the key holds characters that no header can carry. Set it anew." == found.reason
+    assert requests == []
+
+
+@pytest.mark.case("C098")
+def test_a_header_that_would_break_its_line_is_refused() -> None:
+    with pytest.raises(UsageError):
+        asked(answer({"text": ""}), request=settings(headers={"x-team": "a\r\nX-Admin: 1"}))
+    with pytest.raises(UsageError):
+        made("https://a.example", headers={"x-team": "a\r\n"})
+
+
+def echo(request: Asked) -> Answer:
+    """A server that says the key back wherever it can."""
+    said = request.headers["authorization"]
+    return Answer(401, {}, [json.dumps({"error": f"bad {said}"}).encode()])
+
+
+def html(request: Asked) -> Answer:
+    return Answer(200, {"content-type": "text/html"}, [f"<p>{request.headers['authorization']}</p>".encode()])
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "reply", [echo, html, Answer(0), Answer(), Answer(302), Answer(500, body=[KEY.encode()]), events({"error": KEY})]
+)
+def test_the_key_is_in_no_error_repr_or_log(reply: Any, stream: bool, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    error = failure(reply, stream=stream)
+    model = made("https://a.example")
+    shown = [
+        str(error),
+        repr(error),
+        str(vars(error)),
+        repr(copy.copy(error)),
+        repr(model),
+        str(model),
+        str(error.__context__),
+    ]
+    shown += ["".join(traceback.format_exception(error)), caplog.text]
+    assert [text for text in shown if KEY in text] == []
+
+
+def test_a_key_said_back_as_the_request_id_is_not_shown() -> None:
+    error = failure(answer({"error": "x"}, 401, x_request_id=f"Bearer {KEY}"))
+    assert "fake: x [status 401, request Bearer [redacted]]" == str(error)
+
+
+def test_the_repr_names_model_and_origin() -> None:
+    assert repr(made("https://gw.example/secret-path/v1")) == "WireModel('fake:m', base_url='https://gw.example:443')"
+
+
+def test_a_short_key_is_no_secret_and_stays_readable_in_errors() -> None:
+    assert (
+        failure(answer({"error": "ollama has no such model"}, 404), key="ollama").reason == "ollama has no such model"
+    )
+
+
+# -- addresses --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", ["/v1", "/v1/", "/gateway/a b/v1", ""])
+def test_the_path_of_a_gateway_is_kept(base: str) -> None:
+    async def main() -> str:
+        async with Server(answer({"text": ""})) as server:
+            await made(server.url + base).generate(HELLO)
+            return server.asked[0].path
+
+    assert base.rstrip("/").replace(" ", "%20") + "/say/m" == asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://API.openai.com/v1", ("https", "api.openai.com", 443)),
+        ("http://localhost:8000", ("http", "localhost", 8000)),
+        ("HTTP://[::1]/", ("http", "::1", 80)),
+    ],
+)
+def test_an_origin_is_scheme_host_and_port(url: str, expected: tuple[str, str, int]) -> None:
+    assert expected == origin_of(url)
+
+
+def test_an_origin_is_written_as_a_url() -> None:
+    assert str(Origin("http", "::1", 80)) == "http://[::1]:80"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "api.openai.com",
+        "ftp://a/",
+        "https://",
+        "https://a:x/",
+        "https://u:p@a/",
+        "https://a/?k=1",
+        "https://a/#f",
+        "https://a/\n",
+    ],
+)
+def test_a_base_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(UsageError):
+        made(url)
