@@ -141,42 +141,34 @@ class AnthropicWire(Wire):
     ) -> dict[str, Any]:
         """All but tools, system text and turns."""
         settings = request.settings
-        forced = choice is not None and choice["type"] in _FORCING
-        thinking, effort, max_tokens = self._thinking(request, family(model), forced=forced)
-        head: dict[str, Any] = {"model": model, "max_tokens": max_tokens}
-        if thinking is not None:
-            head["thinking"] = thinking
-        if effort is not None:
-            head["output_config"] = {"effort": effort}
-        if choice is not None:
-            head["tool_choice"] = choice
-        if settings.stop:
-            head["stop_sequences"] = list(settings.stop)
-        thinks = thinking is not None and thinking["type"] != "disabled"
-        if self.version == SAMPLING_VERSION and capabilities.sampling and not thinks:
-            known = {"temperature": settings.temperature, "top_p": settings.top_p}
-            head.update({name: number for name, number in known.items() if number is not None})
-        return head
+        thought = self._thought(request, family(model), forced=choice is not None and choice["type"] in _FORCING)
+        limit = settings.max_tokens if settings.max_tokens is not None else self.max_tokens + thought.room
+        thinks = thought.config is not None and thought.config["type"] != "disabled"
+        samples = self.version == SAMPLING_VERSION and capabilities.sampling and not thinks
+        known = {
+            "max_tokens": limit,
+            "thinking": thought.config,
+            "output_config": {"effort": thought.effort} if thought.effort else None,
+            "tool_choice": choice,
+            "stop_sequences": list(settings.stop) or None,
+            "temperature": settings.temperature if samples else None,
+            "top_p": settings.top_p if samples else None,
+        }
+        return {"model": model} | {name: value for name, value in known.items() if value is not None}
 
-    def _thinking(
-        self, request: ModelRequest, model: str, *, forced: bool
-    ) -> tuple[dict[str, Any] | None, str | None, int]:
-        """The thinking, the effort, and the output limit that holds both thinking and answer."""
+    def _thought(self, request: ModelRequest, model: str, *, forced: bool) -> _Thought:
         effort, limit = request.settings.reasoning, request.settings.max_tokens
-        if effort is None or effort == "none":
-            return (None if effort is None else {"type": "disabled"}), None, limit or self.max_tokens
+        if effort is None:
+            return _Thought()
+        if effort == "none":
+            return _Thought({"type": "disabled"})
         if self.thinking == "adaptive":
             shown = {"type": "adaptive", "display": "summarized"}  # without it some models keep their thoughts back
-            return shown, "low" if effort == "minimal" else effort, limit or self.max_tokens + _BUDGETS[effort]
+            return _Thought(shown, "low" if effort == "minimal" else effort, _BUDGETS[effort])
         if forced or _unsigned(request.messages, model):
-            return None, None, limit or self.max_tokens
-        budget = _BUDGETS[effort] if limit is None else min(_BUDGETS[effort], max(MIN_BUDGET, limit // 2))
-        if limit is not None and limit <= budget:
-            raise UsageError(
-                f"max_tokens={limit} leaves no room for thinking, which takes {MIN_BUDGET} tokens at least. "
-                "Raise it, or leave reasoning out."
-            )
-        return {"type": "enabled", "budget_tokens": budget}, None, limit or self.max_tokens + budget
+            return _Thought()
+        budget = _budget(_BUDGETS[effort], limit)
+        return _Thought({"type": "enabled", "budget_tokens": budget}, room=budget)
 
     def response(self, data: Any, model: str) -> ModelResponse:
         """The answer in a response body.
@@ -207,6 +199,26 @@ class AnthropicWire(Wire):
             data: The body: JSON if it is any, else text.
         """
         return http_error(status, headers, data)
+
+
+class _Thought(NamedTuple):
+    """How the model is asked to think, and the output tokens that takes."""
+
+    config: dict[str, Any] | None = None
+    effort: str | None = None
+    room: int = 0
+
+
+def _budget(wanted: int, limit: int | None) -> int:
+    """The tokens for thinking: what the effort is worth, at most half of a limit that is set."""
+    if limit is None:
+        return wanted
+    if limit <= MIN_BUDGET:
+        raise UsageError(
+            f"max_tokens={limit} leaves no room for thinking, which takes {MIN_BUDGET} tokens at least. "
+            "Raise it, or leave reasoning out."
+        )
+    return min(wanted, max(MIN_BUDGET, limit // 2))
 
 
 # -- turns ------------------------------------------------------------------------------------------------------
