@@ -101,6 +101,8 @@ def test_an_output_schema_is_sent_as_format() -> None:
     output = OutputSchema("note", example("structured-output")["output_config"]["format"]["schema"])
     body = written(PLAIN, "File a note: water the plants.", output=output, max_tokens=400)
     assert long(example("structured-output")) == body
+    again = written(PLAIN, "Once more.", output=output)  # lowered once for all requests of a run
+    assert body["output_config"] == again["output_config"]
 
 
 def test_thinking_goes_back_as_it_came() -> None:
@@ -254,7 +256,7 @@ def test_a_forced_tool_beside_a_thinking_budget_of_the_callers_own_is_refused() 
 
 def test_a_thinking_budget_waits_while_a_turn_is_open_that_another_model_began() -> None:
     wire = AnthropicWire(thinking="enabled")
-    items = [THOUGHT, {"type": "tool_use", "id": "toolu_a1", "name": "get_weather", "input": {}}]
+    items: list[Any] = [THOUGHT, {"type": "tool_use", "id": "toolu_a1", "name": "get_weather", "input": {}}]
     said = [user("Hi"), turn(A1, raw=Raw("anthropic", MODEL, items)), *results(A1)]
     assert "thinking" in written(wire, said, tools=BOTH, reasoning="low")
     foreign = [user("Hi"), turn(A1), *results(A1)]
@@ -397,7 +399,9 @@ def test_lone_surrogates_do_not_break_a_body() -> None:
 
 @pytest.mark.case("C049")
 def test_a_repeated_id_is_rewritten_in_call_result_and_what_the_model_sent() -> None:
-    items = [{"type": "tool_use", "id": "toolu_a1", "name": "get_weather", "input": {}, "caller": {"type": "direct"}}]
+    items: list[Any] = [
+        {"type": "tool_use", "id": "toolu_a1", "name": "get_weather", "input": {}, "caller": {"type": "direct"}}
+    ]
     again = call("run.2")  # the run takes away an id that the transcript has already
     raw = Raw("anthropic", MODEL, items)
     said = [user("Hi"), turn(A1, raw=raw), *results(A1), turn(again, raw=raw), *results(again)]
@@ -466,7 +470,7 @@ def test_what_a_hook_changed_is_sent_and_not_what_the_model_said_before() -> Non
 
 
 def test_blocks_of_the_providers_own_tools_return_unchanged_as_the_last_turn() -> None:
-    items = [
+    items: list[Any] = [
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}},
         {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
     ]
@@ -579,8 +583,8 @@ def transcripts(draw: st.DrawFn) -> list[Message]:
             for i in range(draw(st.integers(0, 3)))
         )
         text = draw(TEXTS)
-        uses = [{"type": "tool_use", "id": "toolu_same", "name": c.name, "input": {}} for c in asked]
-        items = [*draw(st.lists(st.just(THOUGHT), max_size=1)), {"type": "text", "text": clean(text)}, *uses]
+        uses: list[Any] = [{"type": "tool_use", "id": "toolu_same", "name": c.name, "input": {}} for c in asked]
+        items: list[Any] = [*draw(st.lists(st.just(THOUGHT), max_size=1)), {"type": "text", "text": clean(text)}, *uses]
         raw = draw(st.sampled_from([None, Raw("anthropic", MODEL, items), Raw("gemini", MODEL, items)]))
         said.append(ModelMessage(text, asked, raw=raw))
         for one in asked:

@@ -46,7 +46,7 @@ def streamed(*blocks: Any, stop_reason: str = "end_turn", usage: Any = None) -> 
 
 
 def use(*pieces: str, index: int = 0, start: Any = None) -> list[Any]:
-    block = {"type": "tool_use", "id": "toolu_1", "name": "pay", "input": start or {}}
+    block: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": "pay", "input": start or {}}
     return opened(block, *({"type": "input_json_delta", "partial_json": piece} for piece in pieces), index=index)
 
 
