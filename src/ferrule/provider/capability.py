@@ -82,7 +82,8 @@ def carry(api: str, part: Part | Mapping[str, Any], place: Place, capabilities: 
     column = "pdf" if kind == "file" and mime == "application/pdf" else kind
     source = "data" if read("data") is not None else "url"
     if kind == "file" and mime.startswith(_TEXTS) and api == "anthropic" and source == "data":
-        return Carry("native")  # a document block of plain text
+        # a document block of plain text
+        return Carry("native" if place == "user" or capabilities.tool_media else "relocated")
     cell = _CELLS.get((api, place, f"{column} {source}"), "P")
     types = _TYPES.get(f"{api} {kind}")
     heard = capabilities.audio or not cell.endswith("A")

@@ -60,21 +60,40 @@ def encode(
 
     Since 0.1.
     """
+    pieces: list[bytes] = []
+    sent: list[Sent] = []
+    for _, found, ways in encoded_groups(messages, key, turn):
+        if found:
+            pieces.append(found)
+        sent += ways
+    return b",".join(pieces), tuple(sent)
+
+
+def encoded_groups(
+    messages: Sequence[Message], key: Any, turn: Callable[[list[Message]], tuple[list[Any], list[Sent]]]
+) -> Iterator[tuple[list[Message], bytes, list[Sent]]]:
+    """Each group of a transcript with its JSON values, made once; for APIs that merge neighbouring groups.
+
+    Args:
+        messages: The transcript.
+        key: All that the encoding depends on besides the messages; hashable.
+        turn: From a group to its JSON values, and how its parts travel.
+
+    Raises:
+        UsageError: A call has no result, or a result no call.
+
+    Since 0.1.
+    """
     wrong = unpaired(messages)
     if wrong is not None:
         raise UsageError(f"the transcript cannot be sent: {wrong}. Give each call one result, directly after it.")
-    pieces: list[bytes] = []
-    sent: list[Sent] = []
     for group in groups(messages):
         kept = _kept(group[0])
         found: tuple[bytes, list[Sent]] | None = kept.get((key, len(group)))
         if found is None:
             values, ways = turn(group)
             found = kept[(key, len(group))] = (b",".join(map(dumps, values)), ways)
-        if found[0]:
-            pieces.append(found[0])
-        sent += found[1]
-    return b",".join(pieces), tuple(sent)
+        yield group, *found
 
 
 def _kept(message: Message) -> dict[Any, Any]:

@@ -1,0 +1,291 @@
+"""What the Messages API answered, whole or in pieces.
+
+A streamed answer is put together into the message that would have come whole,
+and read by the same code; so both ways give one result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, cast
+
+from ferrule.errors import ModelError
+from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
+from ferrule.provider.anthropic_error import PROVIDER, stream_error
+from ferrule.provider.anthropic_turns import API, input_of
+from ferrule.provider.base import Decoder, Delta, ModelResponse
+from ferrule.strict_json import clean, dumps
+
+Object = dict[str, Any]
+
+_FINISH: dict[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+_INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_PAUSED = "the provider paused the work of its own tools. Send the transcript again with this turn last to go on"
+_CUT = "the stream was cut before its end; what came is kept, and none of its calls may run"
+
+
+def answer(data: Any, asked: str) -> ModelResponse:
+    """The answer in a response body.
+
+    Args:
+        data: Its JSON, parsed.
+        asked: The model that was asked.
+
+    Raises:
+        ModelError: It is no message.
+
+    Since 0.1.
+    """
+    message = _object(data)
+    if message.get("type") == "error":
+        raise stream_error(message)
+    if not isinstance(message.get("content"), list):
+        raise ModelError("the answer is no message. Check the base URL.", provider=PROVIDER)
+    return _read(message, asked, {})
+
+
+def _object(value: Any) -> Object:
+    return cast("Object", value) if isinstance(value, dict) else {}
+
+
+def _string(value: Any) -> str:
+    return clean(value) if isinstance(value, str) else ""
+
+
+def _read(message: Object, asked: str, pieces: Mapping[int, _Piece]) -> ModelResponse:
+    """The answer in a message; `pieces` are its blocks as a stream brought them, by position."""
+    items = [item for item in cast("list[Any]", message["content"]) if isinstance(_object(item).get("type"), str)]
+    uses = [(i, item) for i, item in enumerate(items) if item.get("type") == "tool_use"]
+    finish, error = _finish(message.get("stop_reason"), bool(uses))
+    whole = finish == "tool_calls"
+    text = _join(items, "text", "")
+    said = ModelMessage(
+        text or (_refusal(message) if finish == "refusal" else ""),
+        tuple(_call(item, pieces.get(i), whole) for i, item in uses),
+        _join(items, "thinking", "\n\n"),
+        Raw(API, asked, items),
+    )
+    return ModelResponse(
+        said,
+        finish,
+        _usage(_object(message.get("usage"))),
+        _string(message.get("model")),
+        error=error,
+        flagged=(finish == "stop" and not text.strip()) or (message.get("stop_reason") == "tool_use" and not uses),
+    )
+
+
+def _join(items: Iterable[Object], kind: str, between: str) -> str:
+    return between.join(found for item in items if item.get("type") == kind and (found := _string(item.get(kind))))
+
+
+def _finish(reason: Any, calls: bool) -> tuple[Finish, ModelError | None]:
+    finish: Finish = _FINISH.get(reason, "unknown") if isinstance(reason, str) else "unknown"
+    if finish in ("stop", "tool_calls"):  # the calls that are there decide, not the word
+        return ("tool_calls" if calls else "stop"), None
+    if finish != "unknown":
+        return finish, None
+    what = _PAUSED if reason == "pause_turn" else "the answer ended for no reason that is known"
+    return finish, ModelError(what, provider=PROVIDER, code=_string(reason)[:100] or None)
+
+
+def _call(item: Object, piece: _Piece | None, whole: bool) -> Call:
+    arguments = piece.arguments if piece is not None else ""
+    if not arguments.strip():
+        arguments = dumps(_object(item.get("input"))).decode()
+    complete = whole and (piece is None or piece.ended)
+    return Call("", _string(item.get("name")), arguments, _string(item.get("id")) or None, complete)
+
+
+def _refusal(message: Object) -> str:
+    details = _object(message.get("stop_details"))
+    category = _string(details.get("category"))
+    return _string(details.get("explanation")) or (
+        f"The model refused to answer ({category})." if category else "The model refused to answer."
+    )
+
+
+def _usage(counts: Object) -> Usage | None:
+    inputs = [number for name in _INPUTS if (number := _count(counts, name)) is not None]
+    usage = Usage(
+        input=sum(inputs) if inputs else None,
+        output=_count(counts, "output_tokens"),
+        cached=_count(counts, "cache_read_input_tokens"),
+        reasoning=_count(_object(counts.get("output_tokens_details")), "thinking_tokens"),
+    )
+    return None if usage == Usage() else usage
+
+
+def _count(counts: Object, name: str) -> int | None:
+    number = counts.get(name)
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+# -- in pieces --------------------------------------------------------------------------------------------------
+
+
+class _Piece:
+    """One content block while it comes."""
+
+    __slots__ = ("_came", "_start", "ended")
+
+    def __init__(self, start: Object) -> None:
+        self._start = start
+        self._came: dict[str, list[Any]] = {}
+        self.ended = False
+
+    def add(self, field: str, value: Any) -> None:
+        self._came.setdefault(field, []).append(value)
+
+    @property
+    def arguments(self) -> str:
+        return clean("".join(self._came.get("partial_json", ())))
+
+    def whole(self) -> Object:
+        """The block as a body would hold it."""
+        item = dict(self._start)
+        for field in ("text", "thinking", "signature"):
+            if field in self._came:
+                item[field] = clean(_string(item.get(field)) + "".join(self._came[field]))
+        if "citation" in self._came:
+            item["citations"] = [*(item.get("citations") or ()), *self._came["citation"]]
+        if self.arguments.strip():
+            item["input"] = input_of(self.arguments)
+        return item
+
+
+_Shown = Literal["text", "reasoning", "call"]
+# Of each kind of block and piece: the field that holds it, and what a reader of the stream is told.
+_STARTS: dict[str, tuple[str, _Shown]] = {
+    "text": ("text", "text"),
+    "thinking": ("thinking", "reasoning"),
+    "tool_use": ("name", "call"),
+}
+_FIELDS: dict[str, tuple[str, _Shown | None]] = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "reasoning"),
+    "signature_delta": ("signature", None),
+    "input_json_delta": ("partial_json", None),
+    "citations_delta": ("citation", None),
+}
+
+
+class AnthropicDecoder(Decoder):
+    """Puts a streamed answer of the Messages API together.
+
+    Args:
+        asked: The model that was asked.
+
+    Since 0.1.
+    """
+
+    def __init__(self, asked: str) -> None:
+        """Wait for the first event."""
+        self._asked = asked
+        self._message: Object = {}
+        self._usage: Object = {}
+        self._pieces: dict[int, _Piece] = {}
+        self._ended = False
+
+    def feed(self, event: str, data: Any) -> Iterable[Delta]:
+        """Take one event.
+
+        Args:
+            event: Its name; the type inside its data comes first.
+            data: Its JSON, parsed.
+
+        Returns:
+            The pieces in it, often none or one.
+
+        Raises:
+            ModelError: The provider reported an error inside the stream.
+        """
+        found = _object(data)
+        kind = found.get("type")
+        take = _EVENTS.get(kind if isinstance(kind, str) else event)
+        return take(self, found) if take is not None else ()
+
+    def finish(self) -> ModelResponse:
+        """The whole answer, once the body has ended.
+
+        Returns:
+            Without `message_stop` or a reason to stop: finish `unknown` with an error, and no call complete.
+        """
+        pieces = dict(enumerate(piece for _, piece in sorted(self._pieces.items())))
+        message = {**self._message, "usage": self._usage, "content": [piece.whole() for piece in pieces.values()]}
+        if self._ended and message.get("stop_reason"):
+            return _read(message, self._asked, pieces)
+        cut = _read({**message, "stop_reason": None}, self._asked, pieces)
+        said = ModelMessage(cut.message.text, cut.message.calls, cut.message.reasoning)  # not signed to its end
+        error = ModelError(_CUT, provider=PROVIDER, code="stream_cut", retryable=True)
+        return ModelResponse(said, "unknown", cut.usage, cut.model, error=error)
+
+    def _start(self, data: Object) -> Iterable[Delta]:
+        self._message = {**_object(data.get("message")), "stop_reason": None}
+        self._count(self._message.get("usage"))
+        return ()
+
+    def _open(self, data: Object) -> Iterable[Delta]:
+        block = _object(data.get("content_block"))
+        type = _string(block.get("type"))
+        if not type:
+            return ()
+        self._pieces[self._index(data, len(self._pieces))] = _Piece(block)
+        field, kind = _STARTS.get(type, ("", "text"))
+        text = _string(block.get(field))
+        return (Delta(kind, text),) if text else ()
+
+    def _grow(self, data: Object) -> Iterable[Delta]:
+        delta = _object(data.get("delta"))
+        piece = self._pieces.get(self._index(data, len(self._pieces) - 1))
+        field, kind = _FIELDS.get(_string(delta.get("type")), ("", None))
+        value = delta.get(field)
+        if piece is None or not (isinstance(value, str) or field == "citation"):
+            return ()
+        piece.add(field, value)
+        return (Delta(kind, clean(value)),) if kind and value else ()
+
+    def _close(self, data: Object) -> Iterable[Delta]:
+        piece = self._pieces.get(self._index(data, len(self._pieces) - 1))
+        if piece is not None:
+            piece.ended = True
+        return ()
+
+    def _tail(self, data: Object) -> Iterable[Delta]:
+        self._message.update({k: v for k, v in _object(data.get("delta")).items() if v is not None})
+        self._count(data.get("usage"))
+        return ()
+
+    def _end(self, data: Object) -> Iterable[Delta]:
+        self._ended = True
+        return ()
+
+    def _fail(self, data: Object) -> Iterable[Delta]:
+        raise stream_error(data)
+
+    def _count(self, usage: Any) -> None:
+        """Counts are totals: later ones replace earlier ones, and those left out stay."""
+        self._usage.update({name: number for name, number in _object(usage).items() if number is not None})
+
+    @staticmethod
+    def _index(data: Object, default: int) -> int:
+        index = data.get("index")
+        return index if isinstance(index, int) else default
+
+
+_EVENTS: dict[str, Callable[[Any, Object], Iterable[Delta]]] = {
+    "message_start": AnthropicDecoder._start,  # pyright: ignore[reportPrivateUsage]
+    "content_block_start": AnthropicDecoder._open,  # pyright: ignore[reportPrivateUsage]
+    "content_block_delta": AnthropicDecoder._grow,  # pyright: ignore[reportPrivateUsage]
+    "content_block_stop": AnthropicDecoder._close,  # pyright: ignore[reportPrivateUsage]
+    "message_delta": AnthropicDecoder._tail,  # pyright: ignore[reportPrivateUsage]
+    "message_stop": AnthropicDecoder._end,  # pyright: ignore[reportPrivateUsage]
+    "error": AnthropicDecoder._fail,  # pyright: ignore[reportPrivateUsage]
+}
