@@ -10,13 +10,13 @@ rewrites that turn the rest into something it keeps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from ferrule.tool import rewrites as to
-from ferrule.tool.arguments import Schema
-from ferrule.tool.lowering import MAX_DEPTH, Profile, References, Run, keywords, listed
+from ferrule.tool.lowering import MAX_DEPTH, Profile, Run, keywords
+from ferrule.tool.reference import References, Schema, below, listed
 
 Dialect = Literal["json-schema", "openai", "openai-strict", "anthropic-strict", "gemini", "gemini-openapi"]
 
@@ -159,63 +159,22 @@ def drop_nulls(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[
     Since 0.1.
     """
     root = dict(schema)
-    return cast("dict[str, Any]", _without_nulls(References(root), root, arguments, 0))
+    return cast("dict[str, Any]", _without_nulls(References(root), {"anyOf": [root]}, arguments, 0))
 
 
-def _without_nulls(find: References, schema: Any, data: Any, depth: int) -> Any:
+def _without_nulls(find: References, schema: Schema, data: Any, depth: int) -> Any:
     if not isinstance(data, dict | list) or depth > MAX_DEPTH:
         return cast("object", data)
-    views = list(_views(find, schema, data))
-    if isinstance(data, list):
-        values = cast("list[Any]", data)
-        return [_without_nulls(find, _item(views, i), v, depth + 1) for i, v in enumerate(values)]
-    always = {n for view in _views(find, schema, None) for n in view.get("required", ())}
-    kept: Schema = {}
-    for name, value in cast("Schema", data).items():
-        if value is not None or name in always or _needs(find, views, name):
-            kept[name] = _without_nulls(find, _property(views, name), value, depth + 1)
-    return kept
-
-
-def _property(views: list[Schema], name: str) -> Schema:
-    """All that is said of a property, as alternatives."""
-    said = [v["properties"][name] for v in views if name in v.get("properties", {})]
-    return {"anyOf": said or [v["additionalProperties"] for v in views if "additionalProperties" in v]}
-
-
-def _item(views: list[Schema], index: int) -> Schema:
-    found: list[Any] = []
-    for view in views:
-        items = view.get("items")
-        prefix: list[Any] = cast("list[Any]", items) if isinstance(items, list) else view.get("prefixItems", [])
-        found.append(prefix[index] if index < len(prefix) else items if not isinstance(items, list) else None)
-    return {"anyOf": found}
-
-
-def _needs(find: References, views: list[Schema], name: str) -> bool:
-    """Whether null has to stay: nobody describes the property, somebody lets it be null, or all require it."""
-    saying = [v for v in views if name in v.get("properties", {})]
-    if all(name in v.get("required", ()) for v in saying):
-        return True
-    return any(_admits_null(find, v["properties"][name], {}) for v in saying)
-
-
-def _views(find: References, schema: Any, data: Any, seen: set[str] | None = None) -> Iterator[Schema]:
-    """A schema, what it refers to and the alternatives that may describe the data; without data, what holds anyway."""
-    if not isinstance(schema, dict) or (data is not None and not _may_describe(cast("Schema", schema), data)):
-        return
-    here = cast("Schema", schema)
-    yield here
-    seen = set() if seen is None else seen
-    found = find.locate(here["$ref"]) if "$ref" in here else None
-    if found is not None and found[0] not in seen:
-        seen.add(found[0])
-        yield from _views(find, found[1], data, seen)
-    for keyword in ("allOf", "anyOf", "oneOf"):
-        options: list[Any] = here.get(keyword, [])
-        if keyword == "allOf" or data is not None or len(options) == 1:
-            for option in options:
-                yield from _views(find, option, data, seen)
+    values = cast("list[Any] | Schema", data)
+    views = list(find.views(schema, lambda _, inner: inner if _may_describe(inner, values) else None))
+    if isinstance(values, list):
+        return [_without_nulls(find, below(views, i), v, depth + 1) for i, v in enumerate(values)]
+    always = {name for view in find.views(schema, sure=True) for name in view.get("required", ())}
+    return {
+        name: _without_nulls(find, below(views, name), value, depth + 1)
+        for name, value in values.items()
+        if value is not None or name in always or _null_stays(find, views, name)
+    }
 
 
 def _may_describe(schema: Schema, data: Any) -> bool:
@@ -227,6 +186,14 @@ def _may_describe(schema: Schema, data: Any) -> bool:
             if value not in tags:
                 return False
     return True
+
+
+def _null_stays(find: References, views: list[Schema], name: str) -> bool:
+    """Whether nobody describes the property, somebody lets it be null, or all who describe it require it."""
+    saying = [v for v in views if name in v.get("properties", {})]
+    return all(name in v.get("required", ()) for v in saying) or any(
+        _admits_null(find, v["properties"][name], {}) for v in saying
+    )
 
 
 def _admits_null(find: References, schema: Any, known: dict[str, bool]) -> bool:

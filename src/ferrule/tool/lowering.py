@@ -12,11 +12,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
-from urllib.parse import unquote
 
 import orjson
 
-from ferrule.tool.arguments import Schema
+from ferrule.tool.reference import HOLDERS, MAPS, References, Schema, escaped, listed, unescaped
 
 RECURSION_DEPTH = 3
 """How often a definition is written out inside itself where references are inlined; then an open object follows."""
@@ -55,13 +54,6 @@ BY_TYPE = {
     "integer": _FOR_NUMBERS,
 }
 TYPED = frozenset[str]().union(*BY_TYPE.values())
-_MAPS = keywords("properties patternProperties dependentSchemas dependencies")
-_APPLICATORS = (
-    *("properties", "patternProperties", "dependentSchemas", "dependencies", "anyOf", "oneOf", "allOf", "prefixItems"),
-    *("items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "contains"),
-    *("contentSchema", "propertyNames", "not", "if", "then", "else"),
-)
-
 _TOLD = TYPED | ANNOTATIONS | keywords("enum const not if then else format")
 _UNTOLD = keywords("title description $comment $schema $id $anchor required propertyOrdering")
 _CLOSING = keywords("additionalProperties unevaluatedProperties unevaluatedItems")
@@ -151,15 +143,6 @@ def _common_types(a: str | list[str], b: str | list[str]) -> str | list[str]:
     return found[0] if len(found) == 1 else found
 
 
-def listed(kinds: Any) -> list[str]:
-    """The types a `type` keyword names.
-
-    Args:
-        kinds: One name or a list of them.
-    """
-    return cast("list[str]", kinds) if isinstance(kinds, list) else [kinds]
-
-
 def _each_with(keyword: str) -> Callable[[list[Any], list[Any]], list[Any]]:
     return lambda a, b: [{"allOf": [option, {keyword: b}]} for option in a]
 
@@ -179,70 +162,6 @@ _MERGE: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
     **dict.fromkeys(ANNOTATIONS, lambda a, b: a),
 }
-
-
-# -- references ------------------------------------------------------------------------------------------------
-
-
-class References:
-    """Where the local references of a schema lead."""
-
-    def __init__(self, root: Schema) -> None:
-        self.root = root
-        self._anchors: dict[str, Any] | None = None
-
-    def locate(self, ref: object) -> tuple[str, Any] | None:
-        """The pointer and the schema a reference leads to, through references that say nothing else."""
-        seen: set[str] = set()
-        while isinstance(ref, str) and ref not in seen:
-            seen.add(ref)
-            pointer = _pointer(ref, self.root.get("$id"))
-            found = self._at(pointer)
-            if isinstance(found, dict) and found.keys() == {"$ref"}:
-                ref = cast("Schema", found)["$ref"]
-                continue
-            return None if found is None else (pointer, cast("object", found))
-        return None
-
-    def _at(self, pointer: str) -> Any:
-        if pointer != "#" and not pointer.startswith("#/"):
-            return self._anchored().get(pointer)
-        found: Any = self.root
-        for step in pointer.split("/")[1:]:
-            step = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and step.isdecimal() and int(step) < len(cast("list[Any]", found)):
-                found = cast("list[Any]", found)[int(step)]
-            else:
-                found = cast("Schema", found).get(step) if isinstance(found, dict) else None
-        return cast("object", found) if isinstance(found, dict | bool) else None
-
-    def _anchored(self) -> dict[str, Any]:
-        """Schemas by `#anchor` and by their own `$id`."""
-        if self._anchors is None:
-            self._anchors = {}
-            pending: list[Any] = [self.root]
-            while pending:
-                here = pending.pop()
-                if isinstance(here, dict):
-                    named = cast("Schema", here)
-                    self._anchors.setdefault(f"#{named.get('$anchor')}", named)
-                    self._anchors.setdefault(str(named.get("$id")), named)
-                    pending.extend(named.values())
-                elif isinstance(here, list):
-                    pending.extend(cast("list[Any]", here))
-        return self._anchors
-
-
-def _escape(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def _pointer(ref: str, base: object) -> str:
-    """A reference in one spelling: without the address of the whole schema, percent signs decoded."""
-    address, mark, fragment = ref.partition("#")
-    if address and (not isinstance(base, str) or address != base.rstrip("#")):
-        return ref
-    return "#" + unquote(fragment) if mark or address else ref
 
 
 # -- one lowering -----------------------------------------------------------------------------------------------
@@ -380,12 +299,12 @@ class Run:
             if place.never:
                 return
             rewrite(place)
-        for keyword in self.profile.blocks & place.schema.keys():
+        for keyword in [k for k in place.schema if k in self.profile.blocks]:
             place.block(keyword, "it cannot be written")
         if self.profile.keywords is not None:
             for keyword in [k for k in place.schema if k not in self.profile.keywords]:
                 place.drop(keyword)
-        for keyword in _APPLICATORS:
+        for keyword in HOLDERS:
             if keyword in place.schema:
                 self._parts(place, keyword)
         if not place.never:
@@ -400,8 +319,8 @@ class Run:
         """Lower what a keyword holds: one schema, a list or a map of them."""
         value = place.schema[keyword]
         at = f"{place.at}/{keyword}"
-        if keyword in _MAPS:
-            lowered: Any = {k: self._part(v, f"{at}/{_escape(k)}", place) for k, v in value.items()}
+        if keyword in MAPS:
+            lowered: Any = {k: self._part(v, f"{at}/{escaped(k)}", place) for k, v in value.items()}
             place.schema[keyword] = {k: v for k, v in lowered.items() if v is not None}
             if keyword == "properties" and "required" in place.schema:
                 place.schema["required"] = [n for n in place.schema["required"] if lowered.get(n, ...) is not None]
@@ -455,7 +374,7 @@ class Run:
     def _hoisted(self, pointer: str, target: Any) -> str:
         """A reference to a definition at the root, which is lowered later."""
         if pointer not in self._names:
-            last = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~").strip("#") or "root"
+            last = unescaped(pointer.rpartition("/")[2]).strip("#") or "root"
             stem = name = re.sub(r"[^A-Za-z0-9_.-]", "_", last) or "_"
             number = 1
             while name in self._names.values():

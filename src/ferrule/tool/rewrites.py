@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from ferrule.tool.arguments import Schema, json_type
-from ferrule.tool.lowering import ANNOTATIONS, BY_TYPE, TYPED, Place, flatten, listed, same, unite
+from ferrule.tool.arguments import json_type
+from ferrule.tool.lowering import ANNOTATIONS, BY_TYPE, TYPED, Place, flatten, same, unite
+from ferrule.tool.reference import Schema, listed
 
 
 def _takes(place: Place, keyword: str) -> bool:
