@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from ferrule.tool import rewrites as to
-from ferrule.tool.lowering import MAX_DEPTH, Profile, Run, keywords
+from ferrule.provider.schema import _rewrites as to
+from ferrule.provider.schema._walk import MAX_DEPTH, Profile, Run, keywords
 from ferrule.tool.reference import References, Schema, below, listed
 
 Dialect = Literal["json-schema", "openai", "openai-strict", "anthropic-strict", "gemini", "gemini-openapi"]

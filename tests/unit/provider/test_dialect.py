@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from ferrule.provider.schema import Dialect, drop_nulls, lower
+from ferrule.provider.schema._walk import MAX_PLACES, RECURSION_DEPTH
 from ferrule.tool.arguments import SchemaParameters
-from ferrule.tool.dialect import Dialect, drop_nulls, lower
-from ferrule.tool.lowering import MAX_PLACES, RECURSION_DEPTH
 
 Schema = dict[str, Any]
 

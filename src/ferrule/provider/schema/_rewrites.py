@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
+from ferrule.provider.schema._walk import ANNOTATIONS, BY_TYPE, TYPED, Place, flatten, same, unite
 from ferrule.tool.arguments import json_type
-from ferrule.tool.lowering import ANNOTATIONS, BY_TYPE, TYPED, Place, flatten, same, unite
 from ferrule.tool.reference import Schema, listed
 
 

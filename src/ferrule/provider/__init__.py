@@ -1,0 +1,1 @@
+"""Model providers: what each of them takes and gives on the wire."""
