@@ -7,14 +7,14 @@ None is ever fetched.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, cast
+from typing import Any, TypeGuard
 from urllib.parse import unquote
 
 Schema = dict[str, Any]
 
 MAPS = ("properties", "patternProperties", "dependentSchemas", "dependencies")
 """Keywords that hold a schema for each of some names."""
-_DEFINITIONS = ("$defs", "definitions")
+DEFINITIONS = ("$defs", "definitions")
 COMBINING = ("allOf", "anyOf", "oneOf")
 """Keywords that hold schemas for the very place they stand in."""
 HOLDERS = (
@@ -38,15 +38,35 @@ def subschemas(schema: Schema, keywords: Iterable[str] = HOLDERS) -> Iterator[tu
     Since 0.1.
     """
     for keyword in keywords:
-        held: Any = schema.get(keyword)
+        held = schema.get(keyword)
         parts: Iterable[tuple[str | int, Any]] = [(0, held)]
-        if isinstance(held, list):
-            parts = enumerate(cast("list[Any]", held))
-        elif isinstance(held, dict) and keyword in (*MAPS, *_DEFINITIONS):
-            parts = cast("Schema", held).items()
-        for key, part in parts:
-            if isinstance(part, dict | bool):
-                yield keyword, key, cast("object", part)
+        if is_list(held):
+            parts = enumerate(held)
+        elif is_schema(held) and keyword in (*MAPS, *DEFINITIONS):
+            parts = held.items()
+        yield from ((keyword, key, part) for key, part in parts if is_schema(part) or isinstance(part, bool))
+
+
+def is_schema(value: object) -> TypeGuard[Schema]:
+    """Whether a JSON value is an object: a schema that is not just true or false.
+
+    Args:
+        value: Any JSON value.
+
+    Since 0.1.
+    """
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether a JSON value is an array.
+
+    Args:
+        value: Any JSON value.
+
+    Since 0.1.
+    """
+    return isinstance(value, list)
 
 
 def listed(kinds: Any) -> list[str]:
@@ -57,7 +77,7 @@ def listed(kinds: Any) -> list[str]:
 
     Since 0.1.
     """
-    return cast("list[str]", kinds) if isinstance(kinds, list) else [] if kinds is None else [kinds]
+    return kinds if is_list(kinds) else [] if kinds is None else [kinds]
 
 
 def escaped(name: str) -> str:
@@ -110,9 +130,9 @@ class References:
             seen.add(ref)
             pointer = _one_spelling(ref, self.root.get("$id"))
             found = self._at(pointer)
-            if not isinstance(found, dict) or found.keys() != {"$ref"}:
-                return None if found is None else (pointer, cast("object", found))
-            ref = cast("Schema", found)["$ref"]
+            if not is_schema(found) or found.keys() != {"$ref"}:
+                return None if found is None else (pointer, found)
+            ref = found["$ref"]
         return None
 
     def _at(self, pointer: str) -> Any:
@@ -120,12 +140,11 @@ class References:
             return self._anchors().get(pointer)
         found: Any = self.root
         for step in pointer.split("/")[1:]:
-            if isinstance(found, list):
-                items = cast("list[Any]", found)
-                found = items[int(step)] if step.isdecimal() and int(step) < len(items) else None
+            if is_list(found):
+                found = found[int(step)] if step.isdecimal() and int(step) < len(found) else None
             else:
-                found = cast("Schema", found).get(unescaped(step)) if isinstance(found, dict) else None
-        return cast("object", found) if isinstance(found, dict | bool) else None
+                found = found.get(unescaped(step)) if is_schema(found) else None
+        return found if is_schema(found) or isinstance(found, bool) else None
 
     def _anchors(self) -> Schema:
         """Schemas by `#anchor` and by their own `$id`."""
@@ -134,12 +153,11 @@ class References:
             pending: list[Any] = [self.root]
             while pending:
                 here = pending.pop()
-                if isinstance(here, dict):
-                    schema = cast("Schema", here)
+                if is_schema(here):
                     for keyword, mark in (("$anchor", "#"), ("$id", "")):
-                        if isinstance(schema.get(keyword), str):
-                            self._named.setdefault(mark + schema[keyword], schema)
-                    pending += [part for *_, part in subschemas(schema, (*HOLDERS, *_DEFINITIONS))]
+                        if isinstance(here.get(keyword), str):
+                            self._named.setdefault(mark + here[keyword], here)
+                    pending += [part for *_, part in subschemas(here, (*HOLDERS, *DEFINITIONS))]
         return self._named
 
     def views(
@@ -163,7 +181,7 @@ class References:
         followed: set[str] = set()
         while pending:
             here = pending.pop()
-            here = cast("Schema", here) if isinstance(here, dict) else {}
+            here = here if is_schema(here) else {}
             yield here
             inner: list[Any] = []
             if "$ref" in here:
@@ -173,7 +191,7 @@ class References:
             for keyword in COMBINING:
                 options: list[Any] = here.get(keyword, [])
                 inner += options if keyword == "allOf" or not sure or len(options) == 1 else []
-            read = [enter(here, cast("Schema", part) if isinstance(part, dict) else {}) for part in inner]
+            read = [enter(here, part if is_schema(part) else {}) for part in inner]
             pending += [part for part in reversed(read) if part is not None]
 
 
@@ -192,8 +210,8 @@ def below(views: Iterable[Schema], key: str | int) -> Schema:
             named: Schema = schema.get("properties", {})
             options.append(named[key] if key in named else schema.get("additionalProperties"))
             continue
-        items: Any = schema.get("items")
-        first: list[Any] = cast("list[Any]", items) if isinstance(items, list) else schema.get("prefixItems", [])
+        items = schema.get("items")
+        first: list[Any] = items if is_list(items) else schema.get("prefixItems", [])
         options.append(first[key] if key < len(first) else schema.get("additionalItems") if items is first else items)
     return {"anyOf": [o for o in options if o is not None and o is not False]}
 

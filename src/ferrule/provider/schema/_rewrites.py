@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 
-from ferrule.provider.schema._walk import ANNOTATIONS, BY_TYPE, TYPED, Place, flatten, same, unite
+from ferrule.provider.schema._keywords import ANNOTATIONS, BY_TYPE, TYPED, distinct, unite
+from ferrule.provider.schema._walk import Place, flatten
 from ferrule.tool.arguments import json_type
-from ferrule.tool.reference import Schema, listed
+from ferrule.tool.reference import Schema, is_list, is_schema, listed, subschemas
+
+NULL: Schema = {"type": "null"}
 
 
-def _takes(place: Place, keyword: str) -> bool:
-    return keyword in (place.run.profile.keywords or ())
+# A keyword, another one that says it more widely, and those beside which it does not: exactly one becomes any, for once
+# widened two may fit; what nothing else evaluates is what is additional, once all is in one place.
+_WIDER = (
+    ("oneOf", "anyOf", {"anyOf"}),
+    ("unevaluatedProperties", "additionalProperties", {"anyOf", "if", "additionalProperties"}),
+    ("unevaluatedItems", "items", {"anyOf", "if", "items"}),
+)
 
 
-def from_older_drafts(place: Place) -> None:
-    """Older drafts and OpenAPI in the words of draft 2020-12."""
+def fewer_words(place: Place) -> None:
+    """Older drafts and OpenAPI in the words of draft 2020-12, and in fewer of them."""
     schema = place.schema
-    if isinstance(schema.get("items"), list):
+    if is_list(schema.get("items")):
         schema["prefixItems"] = schema.pop("items")
         schema["items"] = schema.pop("additionalItems", True)
     schema.pop("additionalItems", None)
@@ -31,22 +39,21 @@ def from_older_drafts(place: Place) -> None:
             schema[keyword] = schema.pop(bound)
     if "example" in schema:
         schema.setdefault("examples", [schema.pop("example")])
-    if not _takes(place, "nullable") and schema.pop("nullable", False) is True and "type" in schema:
+    if not place.takes("nullable") and schema.pop("nullable", False) is True and "type" in schema:
         schema["type"] = unite(listed(schema["type"]), ["null"])
         if "enum" in schema:
             schema["enum"] = unite(schema["enum"], [None])
-
-
-def one_of_to_any_of(place: Place) -> None:
-    """Exactly one becomes any: once widened, two may fit what only one did."""
-    if "oneOf" in place.schema and "anyOf" not in place.schema:
-        place.schema["anyOf"] = place.schema.pop("oneOf")
-        place.note("oneOf", "made anyOf")
+    if "const" in schema and not place.takes("const"):
+        schema["enum"] = [schema.pop("const")]
+        place.note("const", "made enum")
+    for keyword, wider, beside in _WIDER:
+        if keyword in schema and not beside & schema.keys():
+            schema[wider] = schema.pop(keyword)
+            place.note(keyword, f"made {wider}")
 
 
 def nullable_option(place: Place) -> None:
     """`null` among the alternatives becomes `nullable`; one that is left is no alternative any more."""
-    one_of_to_any_of(place)
     options: list[Any] = place.schema.get("anyOf", [])
     left = [o for o in options if not _only_null(o)]
     if not left:
@@ -57,51 +64,14 @@ def nullable_option(place: Place) -> None:
     place.schema["anyOf"] = left
     if len(left) == 1:
         flatten(place)
+        fewer_words(place)
         nullable_option(place)
 
 
 def _only_null(option: Any) -> bool:
-    if not isinstance(option, dict):
-        return False
-    schema = cast("Schema", option)
-    return schema.get("type") == "null" or schema.get("enum") == [None] or schema.get("const", ...) is None
-
-
-def const_to_enum(place: Place) -> None:
-    """One value becomes an enum of one."""
-    if "const" in place.schema:
-        place.schema["enum"] = [place.schema.pop("const")]
-        place.note("const", "made enum")
-
-
-def infer_type(place: Place) -> None:
-    """Say the type that the keywords of a place without one speak of."""
-    schema = place.schema
-    if schema.keys() & {"type", "anyOf", "oneOf", "$ref"}:
-        return
-    if "enum" in schema or "const" in schema:
-        values = schema["enum"] if "enum" in schema else [schema["const"]]
-        kinds = list(dict.fromkeys(json_type(v) for v in values))
-    else:
-        kinds = [kind for kind, words in BY_TYPE.items() if kind != "integer" and words & schema.keys()]
-    if len(kinds) == 1 or "enum" in schema:
-        schema["type"] = kinds[0] if len(kinds) == 1 else kinds
-
-
-def possible(place: Place) -> None:
-    """Leave enum values of other types out; a place without a type or a value is impossible."""
-    schema = place.schema
-    kinds = listed(schema["type"]) if "type" in schema else None
-    if kinds is not None and "enum" in schema:
-        schema["enum"] = [v for v in schema["enum"] if _has_type(v, kinds)]
-    place.never |= kinds == [] or schema.get("enum") == []
-
-
-def _has_type(value: Any, kinds: list[str]) -> bool:
-    kind = json_type(value)
-    if kind == "number" and float(value).is_integer() and "integer" in kinds:
-        return True
-    return kind in kinds or (kind == "integer" and "number" in kinds)
+    return is_schema(option) and (
+        option.get("type") == "null" or option.get("enum") == [None] or option.get("const", ...) is None
+    )
 
 
 def distribute(place: Place) -> None:
@@ -109,18 +79,20 @@ def distribute(place: Place) -> None:
     schema = place.schema
     rest = {k: v for k, v in schema.items() if k not in ANNOTATIONS and k not in ("anyOf", "nullable")}
     if "anyOf" in schema and rest:
-        for keyword in rest:
-            del schema[keyword]
-        schema["anyOf"] = [{"allOf": [option, rest]} for option in schema["anyOf"]]
+        place.schema = {k: v for k, v in schema.items() if k not in rest}
+        place.schema["anyOf"] = [{"allOf": [option, rest]} for option in schema["anyOf"]]
 
 
-def split_types(place: Place) -> None:
-    """A list of types becomes alternatives, each with the keywords that concern it."""
+def one_type(place: Place) -> None:
+    """One type, said or meant, and only enum values of it; several become alternatives, each with what concerns it."""
     schema = place.schema
-    if not isinstance(schema.get("type"), list):
+    kinds = listed(schema["type"]) if "type" in schema else _meant(schema)
+    if "enum" in schema:
+        schema["enum"] = [v for v in schema["enum"] if _has_type(v, kinds)]
+    place.never |= schema.get("type") == [] or schema.get("enum") == []
+    if not kinds or place.never:
         return
-    kinds: list[str] = schema["type"]
-    if _takes(place, "nullable") and "null" in kinds and len(kinds) > 1:
+    if place.takes("nullable") and "null" in kinds and len(kinds) > 1:
         kinds = [k for k in kinds if k != "null"]
         schema["nullable"] = True
         place.note("type", "null made nullable")
@@ -128,16 +100,28 @@ def split_types(place: Place) -> None:
         schema["type"] = kinds[0]
         return
     place.note("type", "list made anyOf")
-    kept = {k: v for k, v in schema.items() if k in ANNOTATIONS or k == "nullable"}
-    place.schema = {"anyOf": [_of_type(schema, k) for k in kinds], **kept}
+    beside = {k: v for k, v in schema.items() if k in ANNOTATIONS or k == "nullable"}
+    whole = {k: v for k, v in schema.items() if k not in beside}
+    place.schema = {"anyOf": [_of_type(whole, kind) for kind in kinds], **beside}
+
+
+def _meant(schema: Schema) -> list[str]:
+    """The types that the keywords of a place without one speak of; none if that is not clear."""
+    if "enum" in schema or "const" in schema:
+        return list(dict.fromkeys(map(json_type, schema["enum"] if "enum" in schema else [schema["const"]])))
+    kinds = [kind for kind, words in BY_TYPE.items() if kind != "integer" and words & schema.keys()]
+    return kinds if len(kinds) == 1 and "anyOf" not in schema else []
+
+
+def _has_type(value: Any, kinds: list[str]) -> bool:
+    kind = json_type(value)
+    whole = kind == "number" and float(value).is_integer()
+    return kind in kinds or (kind == "integer" and "number" in kinds) or (whole and "integer" in kinds)
 
 
 def _of_type(schema: Schema, kind: str) -> Schema:
-    if kind == "null":
-        return {"type": "null"}
     others = TYPED - BY_TYPE.get(kind, frozenset())
-    about = {k: v for k, v in schema.items() if k not in ANNOTATIONS and k not in others and k != "nullable"}
-    return {**about, "type": kind}
+    return NULL if kind == "null" else {**{k: v for k, v in schema.items() if k not in others}, "type": kind}
 
 
 def scalar_enum(place: Place) -> None:
@@ -169,31 +153,25 @@ def null_type(place: Place) -> None:
         place.words.append("always null")
 
 
+_INCLUSIVE: dict[str, tuple[str, Callable[..., Any], Callable[[Any], int]]] = {
+    "exclusiveMinimum": ("minimum", max, lambda n: math.floor(n) + 1),
+    "exclusiveMaximum": ("maximum", min, lambda n: math.ceil(n) - 1),
+}
+
+
 def inclusive_bounds(place: Place) -> None:
-    """Exclusive bounds become inclusive: exactly on integers, else a little wider."""
-    _inclusive(place, "exclusiveMinimum", "minimum", max, lambda n: math.floor(n) + 1)
-    _inclusive(place, "exclusiveMaximum", "maximum", min, lambda n: math.ceil(n) - 1)
-
-
-def _inclusive(place: Place, keyword: str, bound: str, tighter: Callable[..., Any], step: Callable[[Any], int]) -> None:
-    if keyword not in place.schema:
-        return
-    value = place.schema[keyword]
-    if place.schema.get("type") == "integer":
-        del place.schema[keyword]
-        place.note(keyword, f"made {bound}")
-        value = step(value)
-    else:
-        place.drop(keyword)
-    place.schema[bound] = tighter(value, place.schema.get(bound, value))
-
-
-def unevaluated_to_additional(place: Place) -> None:
-    """Once all is in one place, what nothing else evaluates is what is additional."""
-    for keyword, other in (("unevaluatedProperties", "additionalProperties"), ("unevaluatedItems", "items")):
-        if keyword in place.schema and not place.schema.keys() & {"anyOf", "oneOf", "if", other}:
-            place.schema[other] = place.schema.pop(keyword)
-            place.note(keyword, f"made {other}")
+    """Exclusive bounds become inclusive where only those are taken: exactly on integers, else a little wider."""
+    schema = place.schema
+    for keyword, (bound, tighter, step) in _INCLUSIVE.items():
+        if keyword in schema and place.takes(bound) and not place.takes(keyword):
+            value = schema[keyword]
+            if schema.get("type") == "integer":
+                del schema[keyword]
+                place.note(keyword, f"made {bound}")
+                value = step(value)
+            else:
+                place.drop(keyword)
+            schema[bound] = tighter(value, schema.get(bound, value))
 
 
 def patterns(place: Place) -> None:
@@ -205,7 +183,7 @@ def patterns(place: Place) -> None:
 def tuple_items(place: Place) -> None:
     """A fixed order of items becomes items of any of these kinds."""
     schema = place.schema
-    if "prefixItems" not in schema:
+    if "prefixItems" not in schema or place.takes("prefixItems"):
         return
     options: list[Any] = list(schema["prefixItems"])
     length = len(options)
@@ -215,14 +193,14 @@ def tuple_items(place: Place) -> None:
         schema["maxItems"] = min(length, schema.get("maxItems", length))
     else:
         options.append(rest)
-    distinct = [o for i, o in enumerate(options) if not any(same(o, earlier) for earlier in options[:i])]
-    schema["items"] = distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
+    options = distinct(options)
+    schema["items"] = options[0] if len(options) == 1 else {"anyOf": options}
 
 
 def array_items(place: Place) -> None:
     """An array says what its items are."""
     schema = place.schema
-    if schema.get("items") is False and not isinstance(schema["items"], list):
+    if schema.get("items") is False:
         del schema["items"]
         length = len(schema.get("prefixItems", ()))
         schema["maxItems"] = min(length, schema.get("maxItems", length))
@@ -231,16 +209,17 @@ def array_items(place: Place) -> None:
 
 
 def few_items(place: Place) -> None:
-    """A least number of items can be none or one."""
-    if place.schema.get("minItems", 0) > 1:
+    """Where there is no most, a least number of items can be none or one."""
+    if place.schema.get("minItems", 0) > 1 and not place.takes("maxItems"):
         place.drop("minItems")
         place.schema["minItems"] = 1
 
 
 def known_format(place: Place) -> None:
     """Only formats the dialect knows stay."""
-    known = place.run.profile.formats.get(place.schema.get("type", "string"), frozenset())
-    if "format" in place.schema and place.schema["format"] not in known:
+    known = place.run.profile.formats
+    kind = place.schema.get("type", "string")
+    if "format" in place.schema and known is not None and place.schema["format"] not in known.get(kind, ()):
         place.drop("format")
 
 
@@ -279,23 +258,21 @@ def bare_any_of(place: Place) -> None:
             place.drop(keyword)
 
 
-# -- of what is lowered --------------------------------------------------------------------------------
+# -- of what is lowered -----------------------------------------------------------------------------------------
 
 
 def flat_any_of(place: Place) -> None:
     """Alternatives of alternatives are alternatives; each once."""
     if "anyOf" in place.schema:
         inner: list[list[Schema]] = [o["anyOf"] if o.keys() == {"anyOf"} else [o] for o in place.schema["anyOf"]]
-        found: list[Schema] = []
-        for option in (o for options in inner for o in options):
-            if not any(same(option, earlier) for earlier in found):
-                found.append(option)
-        place.schema["anyOf"] = found
+        place.schema["anyOf"] = distinct([option for options in inner for option in options])
 
 
-def into_first(place: Place) -> None:
-    """What would stand beside alternatives, and holds for all, is said in the first."""
+def openapi_form(place: Place) -> None:
+    """Type names are upper case; what would stand beside alternatives, and holds for all, is said in the first."""
     schema = place.schema
+    if "type" in schema:
+        schema["type"] = schema["type"].upper()
     if "anyOf" in schema:
         first = dict(schema["anyOf"][0])
         texts = [t for t in (schema.get("description"), first.get("description")) if t]
@@ -304,27 +281,16 @@ def into_first(place: Place) -> None:
         place.schema = {"anyOf": [{**first, **about, **null}, *schema["anyOf"][1:]]}
 
 
-def upper_type(place: Place) -> None:
-    """Type names are upper case."""
-    if "type" in place.schema:
-        place.schema["type"] = place.schema["type"].upper()
-
-
-def must_be_typed(place: Place) -> None:
-    """A place for any value cannot be strict."""
-    if not place.schema.keys() & {"type", "anyOf"}:
-        place.block("type", "any value")
-
-
-def closed_objects(place: Place) -> None:
-    """Every object is closed; one that is a free map cannot be strict."""
+def closed(place: Place) -> None:
+    """Every place has a type and every object is closed; any value and a free map cannot be strict."""
     schema = place.schema
-    if schema.get("type") != "object":
-        return
-    extra = schema.get("additionalProperties")
-    if extra not in (None, False) or (extra is None and "properties" not in schema):
-        place.block("additionalProperties", "any other properties")
-    place.schema = {**schema, "properties": schema.get("properties", {}), "additionalProperties": False}
+    if not schema.keys() & {"type", "anyOf"}:
+        place.block("type", "any value")
+    if schema.get("type") == "object":
+        extra = schema.get("additionalProperties")
+        if extra not in (None, False) or (extra is None and "properties" not in schema):
+            place.block("additionalProperties", "any other properties")
+        place.schema = {**schema, "properties": schema.get("properties", {}), "additionalProperties": False}
 
 
 def all_required(place: Place) -> None:
@@ -341,61 +307,51 @@ def all_required(place: Place) -> None:
 
 
 def _or_null(schema: Schema) -> Schema:
-    options: list[Schema] = schema.get("anyOf", [])
-    if schema.get("type") == "null" or any(o.get("type") == "null" for o in options):
+    told = {k: v for k, v in schema.items() if k in ("title", "description")}
+    inside = {k: v for k, v in schema.items() if k not in told}
+    options: list[Schema] = inside.get("anyOf", [inside])
+    if any(o.get("type") == "null" for o in options):
         return schema
-    if options:
-        return {**schema, "anyOf": [*options, {"type": "null"}]}
-    outside = {k: v for k, v in schema.items() if k in ("title", "description")}
-    inside = {k: v for k, v in schema.items() if k not in outside}
-    return {**outside, "anyOf": [inside, {"type": "null"}]}
+    return {**told, "anyOf": [*options, NULL]}
 
 
 def loose_cycles(place: Place, definitions: Schema) -> None:
     """A definition may contain itself only in properties that are not required."""
-    direct = {name: set(_required_refs(body)) for name, body in definitions.items()}
+    needs = {name: _needed(body) for name, body in definitions.items()}
     for name, body in definitions.items():
-        back = {other for other in definitions if name in _reached(direct, other)}
-        if name in back:
-            _loosen(place, name, body, back)
-            direct[name] = set(_required_refs(body))
+        if name not in _reached(needs, name):
+            continue
+        back = {other for other in definitions if name in _reached(needs, other)}
+        for schema in list(_inside(body)):
+            bound = [n for n in schema.get("required", ()) if back & _needed(schema["properties"][n])]
+            if bound:
+                place.run.notes[f"#/$defs/{name}/required: dropped for {', '.join(bound)}, which contain it"] = None
+                schema["required"] = [n for n in schema["required"] if n not in bound]
+                if not schema["required"]:
+                    del schema["required"]
+        needs[name] = _needed(body)
 
 
-def _reached(direct: dict[str, set[str]], name: str) -> set[str]:
+def _reached(needs: dict[str, set[str]], name: str) -> set[str]:
     """The definitions that something valid under one has to contain."""
     found: set[str] = set()
     pending = [name]
     while pending:
-        for other in direct[pending.pop()] - found:
-            found.add(other)
-            pending.append(other)
+        new = needs[pending.pop()] - found
+        found |= new
+        pending += new
     return found
 
 
-def _loosen(place: Place, name: str, body: Schema, back: set[str]) -> None:
-    for schema in list(_schemas(body)):
-        bound = [n for n in schema.get("required", ()) if back & set(_required_refs(schema["properties"][n]))]
-        if bound:
-            place.run.notes[f"#/$defs/{name}/required: dropped for {', '.join(bound)}, which contain it"] = None
-            schema["required"] = [n for n in schema["required"] if n not in bound]
-            if not schema["required"]:
-                del schema["required"]
+def _needed(schema: Schema) -> set[str]:
+    """The definitions that a schema itself makes necessary."""
+    return {s["$ref"].removeprefix("#/$defs/") for s in _inside(schema, required=True) if "$ref" in s}
 
 
-def _schemas(schema: Schema, *, required: bool = False) -> Iterator[Schema]:
+def _inside(schema: Schema, *, required: bool = False) -> Iterator[Schema]:
     """A lowered schema and those inside it; or only those inside that something valid has to have."""
     yield schema
-    for keyword, value in schema.items():
-        if keyword == "properties":
-            parts = [p for n, p in value.items() if not required or n in schema.get("required", ())]
-        else:
-            parts = cast("list[Any]", value) if isinstance(value, list) else [value]
-        for part in parts if keyword not in ("enum", "required") else ():
-            if isinstance(part, dict):
-                yield from _schemas(cast("Schema", part), required=required)
-
-
-def _required_refs(schema: Schema) -> Iterator[str]:
-    for part in _schemas(schema, required=True):
-        if "$ref" in part:
-            yield part["$ref"].removeprefix("#/$defs/")
+    for keyword, name, part in subschemas(schema):
+        free = keyword == "properties" and name not in schema.get("required", ())
+        if is_schema(part) and not (required and free):
+            yield from _inside(part, required=required)

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from ferrule.provider.schema import _rewrites as to
-from ferrule.provider.schema._walk import MAX_DEPTH, Profile, Run, keywords
-from ferrule.tool.reference import References, Schema, below, listed
+from ferrule.provider.schema._keywords import keywords
+from ferrule.provider.schema._walk import Profile, Rewrite, Run
+from ferrule.tool.reference import Schema
 
 Dialect = Literal["json-schema", "openai", "openai-strict", "anthropic-strict", "gemini", "gemini-openapi"]
 
@@ -74,47 +75,35 @@ def lower(schema: Mapping[str, Any], dialect: Dialect) -> Lowered:
 
 _FORMATS = keywords("date-time time date duration email hostname ipv4 ipv6 uuid")
 _SHARED = keywords("type enum anyOf $ref properties required additionalProperties items title description format")
-_BLOCKS = keywords(
-    "patternProperties if then else dependentSchemas dependencies unevaluatedProperties $dynamicRef $recursiveRef"
-)
-_WHOLE_OPTIONS = (to.infer_type, to.possible, to.distribute, to.split_types)
+_OPTIONS = (to.distribute, to.one_type)
+_SHAPE = (to.inclusive_bounds, to.tuple_items, to.array_items, to.few_items, to.known_format, to.known_required)
+
+
+def _strict(taken: str, formats: frozenset[str], *after: Rewrite) -> Profile:
+    return Profile(
+        keywords=_SHARED | keywords(taken),
+        refs="alone",
+        before=(to.fewer_words, *_OPTIONS, to.scalar_enum, *_SHAPE),
+        after=(to.flat_any_of, to.closed, *after),
+        formats={"string": formats},
+        blocks=keywords("patternProperties if then else dependentSchemas dependencies unevaluatedProperties")
+        | keywords("$dynamicRef $recursiveRef"),
+        strict=True,
+    )
+
 
 _PROFILES: dict[Dialect, Profile] = {
     "openai": Profile(keywords=None, refs="kept", before=(to.array_items,)),
-    "openai-strict": Profile(
-        keywords=_SHARED
-        | keywords("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf pattern minItems maxItems"),
-        refs="alone",
-        before=(
-            *(to.from_older_drafts, to.one_of_to_any_of, to.const_to_enum, *_WHOLE_OPTIONS),
-            *(to.unevaluated_to_additional, to.scalar_enum, to.tuple_items, to.array_items),
-            *(to.known_format, to.known_required),
-        ),
-        after=(to.flat_any_of, to.must_be_typed, to.closed_objects, to.all_required),
-        formats={"string": _FORMATS},
-        blocks=_BLOCKS,
-        strict=True,
+    "openai-strict": _strict(
+        "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf pattern minItems maxItems",
+        _FORMATS,
+        to.all_required,
     ),
-    "anthropic-strict": Profile(
-        keywords=_SHARED | keywords("const minItems"),
-        refs="alone",
-        before=(
-            *(to.from_older_drafts, to.one_of_to_any_of, *_WHOLE_OPTIONS),
-            *(to.unevaluated_to_additional, to.scalar_enum, to.tuple_items, to.array_items),
-            *(to.few_items, to.known_format, to.known_required),
-        ),
-        after=(to.flat_any_of, to.must_be_typed, to.closed_objects),
-        formats={"string": _FORMATS | {"uri"}},
-        blocks=_BLOCKS,
-        strict=True,
-    ),
+    "anthropic-strict": _strict("const minItems", _FORMATS | {"uri"}),
     "gemini": Profile(
         keywords=_SHARED | keywords("$id prefixItems minItems maxItems minimum maximum propertyOrdering"),
         refs="alone",
-        before=(
-            *(to.from_older_drafts, to.one_of_to_any_of, to.const_to_enum, *_WHOLE_OPTIONS),
-            *(to.unevaluated_to_additional, to.inclusive_bounds, to.array_items, to.patterns, to.known_required),
-        ),
+        before=(to.fewer_words, *_OPTIONS, *_SHAPE, to.patterns),
         after=(to.flat_any_of,),
         finish=to.loose_cycles,
     ),
@@ -125,11 +114,10 @@ _PROFILES: dict[Dialect, Profile] = {
         ),
         refs="inlined",
         before=(
-            *(to.nullable_option, to.from_older_drafts, to.const_to_enum, *_WHOLE_OPTIONS, to.null_type),
-            *(to.unevaluated_to_additional, to.inclusive_bounds, to.tuple_items, to.array_items, to.patterns),
-            *(to.known_format, to.text_enum, to.known_required, to.one_example, to.any_value, to.bare_any_of),
+            *(to.fewer_words, to.nullable_option, *_OPTIONS, to.null_type, *_SHAPE, to.patterns, to.text_enum),
+            *(to.one_example, to.any_value, to.bare_any_of),
         ),
-        after=(to.flat_any_of, to.upper_type, to.into_first),
+        after=(to.flat_any_of, to.openapi_form),
         formats={
             "string": keywords("date-time"),
             "number": keywords("float double"),
@@ -137,81 +125,3 @@ _PROFILES: dict[Dialect, Profile] = {
         },
     ),
 }
-
-
-# -- the way back -----------------------------------------------------------------------------------------------
-
-
-def drop_nulls(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments without the nulls that stand for "left out" in a strict dialect.
-
-    A null goes where the original schema describes the property, lets it be
-    left out and does not let it be null. Every other value stays as it is, so a
-    null that is wrong is still reported.
-
-    Args:
-        schema: The original schema, not the lowered one.
-        arguments: What the model sent; not changed.
-
-    Returns:
-        A copy without those nulls, at every depth.
-
-    Since 0.1.
-    """
-    root = dict(schema)
-    return cast("dict[str, Any]", _without_nulls(References(root), {"anyOf": [root]}, arguments, 0))
-
-
-def _without_nulls(find: References, schema: Schema, data: Any, depth: int) -> Any:
-    if not isinstance(data, dict | list) or depth > MAX_DEPTH:
-        return cast("object", data)
-    values = cast("list[Any] | Schema", data)
-    views = list(find.views(schema, lambda _, inner: inner if _may_describe(inner, values) else None))
-    if isinstance(values, list):
-        return [_without_nulls(find, below(views, i), v, depth + 1) for i, v in enumerate(values)]
-    always = {name for view in find.views(schema, sure=True) for name in view.get("required", ())}
-    return {
-        name: _without_nulls(find, below(views, name), value, depth + 1)
-        for name, value in values.items()
-        if value is not None or name in always or _null_stays(find, views, name)
-    }
-
-
-def _may_describe(schema: Schema, data: Any) -> bool:
-    """Whether a tag in the data does not speak against a schema."""
-    for name, part in schema.get("properties", {}).items():
-        value = cast("Schema", data).get(name) if isinstance(data, dict) else None
-        if value is not None and isinstance(part, dict):
-            tags: list[Any] = [part["const"]] if "const" in part else cast("Schema", part).get("enum", [value])
-            if value not in tags:
-                return False
-    return True
-
-
-def _null_stays(find: References, views: list[Schema], name: str) -> bool:
-    """Whether nobody describes the property, somebody lets it be null, or all who describe it require it."""
-    saying = [v for v in views if name in v.get("properties", {})]
-    return all(name in v.get("required", ()) for v in saying) or any(
-        _admits_null(find, v["properties"][name], {}) for v in saying
-    )
-
-
-def _admits_null(find: References, schema: Any, known: dict[str, bool]) -> bool:
-    """Whether null is valid; `known` says it of the references on the way."""
-    if not isinstance(schema, dict):
-        return schema is not False
-    here = cast("Schema", schema)
-    if here.get("nullable") is True:
-        return True
-    if "null" not in listed(here.get("type", "null")) or None not in here.get("enum", [here.get("const")]):
-        return False
-    found = find.locate(here["$ref"]) if "$ref" in here else None
-    if found is not None and found[0] not in known:
-        known[found[0]] = False  # a reference to itself does not make null valid
-        known[found[0]] = _admits_null(find, found[1], known)
-    if found is not None and not known[found[0]]:
-        return False
-    options = [here[k] for k in ("anyOf", "oneOf") if k in here]
-    return all(_admits_null(find, s, known) for s in here.get("allOf", ())) and all(
-        any(_admits_null(find, o, known) for o in each) for each in options
-    )
