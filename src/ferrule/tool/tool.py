@@ -54,18 +54,19 @@ class ToolDefinition:
         return _schema_of(self.parameters)
 
 
-_SCHEMA_WORDS = frozenset({"type", "properties", "$ref", "$schema", "anyOf", "allOf", "oneOf", "required", "$defs"})
-
-
 def _schema_of(parameters: Mapping[str, Any]) -> Schema:
     if not parameters:
         return {"type": "object"}
-    short = all(isinstance(v, Mapping) and "type" in v for v in parameters.values())
-    if not short or any(k in _SCHEMA_WORDS and not isinstance(v, Mapping) for k, v in parameters.items()):
+    if not all(map(_has_type, parameters.values())):
         return dict(parameters)
     named = cast("Mapping[str, Mapping[str, Any]]", parameters)
     properties = {n: {k: v for k, v in p.items() if k != "required"} for n, p in named.items()}
     return {"type": "object", "properties": properties, "required": [n for n, p in named.items() if p.get("required")]}
+
+
+def _has_type(value: Any) -> bool:
+    """Whether it says of which type a parameter is; a property that is named `type` says no such thing."""
+    return isinstance(value, Mapping) and isinstance(cast("Mapping[str, Any]", value).get("type"), str | list)
 
 
 def _is_number(low: float) -> Callable[[Any], bool]:
