@@ -49,8 +49,9 @@ _FORMATS: dict[Wire, _Format] = {
         always_says_strict=True,  # the key is required, and null stands for the server's choice
         wrap=lambda entry: {"type": "function", **entry},
     ),
-    # Many strict tools at once are refused ("grammar too large"), so strict is off unless it is asked for.
-    "anthropic": _Format("input_schema", dialect="json-schema", strict="anthropic-strict"),
+    # Alternatives at the root are refused here too. Many strict tools at once are ("grammar too large"), so strict is
+    # off unless it is asked for.
+    "anthropic": _Format("input_schema", dialect="openai", strict="anthropic-strict"),
     "gemini": _Format("parametersJsonSchema", dialect="gemini", wrap_all=_declarations),
     "gemini-openapi": _Format("parameters", dialect="gemini-openapi", wrap_all=_declarations),
 }

@@ -148,6 +148,17 @@ def test_a_tool_that_takes_anything_takes_an_object(wire: Wire) -> None:
     assert entry[key] in ({"type": "object"}, {"type": "OBJECT"})
 
 
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
+def test_no_provider_gets_alternatives_at_the_root_of_a_schema(wire: Wire, strict: bool, keyword: str) -> None:
+    schema = {**TOOLS["get_forecast"].parameters, keyword: [{"required": ["unit"]}, {"required": ["stops"]}]}
+    (entry,) = entries(tool_definitions([ToolDefinition("a", "A.", schema)], wire, strict=strict))
+    (key,) = entry.keys() - {"type", "name", "description", "strict"}
+    assert not entry[key].keys() & {"anyOf", "oneOf", "allOf"}
+    assert set(entry[key]["properties"]) == {"city", "days", "unit", "stops"}
+
+
 def test_one_definition_comes_with_notes_of_what_its_schema_lost() -> None:
     schema = {"type": "object", "properties": {"x": {"type": "string", "minLength": 1}}}
     entry, notes = tool_definition(ToolDefinition("a", "A.", schema), "gemini")
