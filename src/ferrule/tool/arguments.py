@@ -21,11 +21,10 @@ import orjson
 
 from ferrule.errors import JSONSyntaxError, ToolDefinitionError, UsageError
 from ferrule.strict_json import dumps, parse, plain
-from ferrule.tool.reference import COMBINING, References, Schema, below, listed
+from ferrule.tool.reference import BRANCHING, References, Schema, below, listed
 
 MAX_FAULTS = 10
 MAX_NESTING = 100
-_COMBINING = frozenset({*COMBINING, "$ref"})
 
 
 class InvalidArguments(Exception):
@@ -234,7 +233,7 @@ def _from_json_text(text: str, wanted: set[str]) -> Any:
 def _leaves(find: References, schema: Any) -> list[Schema]:
     """The alternatives a place comes down to; a type holds for what is combined under it, too."""
     views = find.views(schema, lambda outer, inner: {"type": outer["type"], **inner} if "type" in outer else inner)
-    return [s for s in views if not s.keys() & _COMBINING or s.keys() & {"type", "properties", "items"}]
+    return [s for s in views if not s.keys() & BRANCHING or s.keys() & {"type", "properties", "items"}]
 
 
 def _types(leaf: Schema) -> list[str]:

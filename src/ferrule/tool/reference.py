@@ -15,8 +15,11 @@ Schema = dict[str, Any]
 MAPS = ("properties", "patternProperties", "dependentSchemas", "dependencies")
 """Keywords that hold a schema for each of some names."""
 DEFINITIONS = ("$defs", "definitions")
+"""Keywords that hold schemas for others to refer to."""
 COMBINING = ("allOf", "anyOf", "oneOf")
 """Keywords that hold schemas for the very place they stand in."""
+BRANCHING = frozenset({*COMBINING, "$ref"})
+"""Keywords by which more is said of a place than the other keywords beside them say."""
 HOLDERS = (
     *(*MAPS, "anyOf", "oneOf", "allOf", "prefixItems", "items", "additionalItems", "additionalProperties"),
     *("unevaluatedItems", "unevaluatedProperties", "contains", "contentSchema", "propertyNames", "not"),
@@ -37,8 +40,8 @@ def subschemas(schema: Schema, keywords: Iterable[str] = HOLDERS) -> Iterator[tu
 
     Since 0.1.
     """
-    for keyword in keywords:
-        held = schema.get(keyword)
+    for keyword in [k for k in keywords if k in schema]:
+        held = schema[keyword]
         parts: Iterable[tuple[str | int, Any]] = [(0, held)]
         if is_list(held):
             parts = enumerate(held)
@@ -183,6 +186,8 @@ class References:
             here = pending.pop()
             here = here if is_schema(here) else {}
             yield here
+            if here.keys().isdisjoint(BRANCHING):
+                continue
             inner: list[Any] = []
             if "$ref" in here:
                 pointer, target = self.locate(here["$ref"]) or ("", {})

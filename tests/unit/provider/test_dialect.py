@@ -10,8 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ferrule.provider.schema import Dialect, drop_nulls, lower
-from ferrule.provider.schema._walk import MAX_PLACES, RECURSION_DEPTH
+from ferrule.provider.schema import MAX_PLACES, RECURSION_DEPTH, Dialect, drop_nulls, lower
 from ferrule.tool.arguments import SchemaParameters
 
 Schema = dict[str, Any]

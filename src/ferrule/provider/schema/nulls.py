@@ -35,7 +35,8 @@ def _without_nulls(find: References, schema: Schema, data: Any, depth: int) -> A
     views = list(find.views(schema, lambda _, inner: inner if _may_describe(inner, data) else None))
     if is_list(data):
         return [_without_nulls(find, below(views, i), v, depth + 1) for i, v in enumerate(data)]
-    always = {name for view in find.views(schema, sure=True) for name in view.get("required", ())}
+    sure = find.views(schema, sure=True) if None in data.values() else ()
+    always = {name for view in sure for name in view.get("required", ())}
     return {
         name: _without_nulls(find, below(views, name), value, depth + 1)
         for name, value in data.items()
