@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from ferrule.errors import JSONSyntaxError, UsageError
 from ferrule.strict_json import parse
-from ferrule.tool.arguments import Schema, as_text, json_type, resolve
-
-_MOST_STEPS = 20
+from ferrule.tool.arguments import as_text, json_type
+from ferrule.tool.reference import References, Schema, listed
 
 
 def read_arguments(schema: Schema, pairs: Sequence[str], given: str | None) -> dict[str, Any] | str | bytes:
@@ -68,9 +67,10 @@ def _json_source(given: str) -> str | bytes:
 
 def _put(arguments: dict[str, Any], schema: Schema, key: str, value: str, before: Sequence[str]) -> None:
     here, place = arguments, schema
+    find = References(schema)
     steps = [key] if key in schema.get("properties", {}) else key.split(".")
     for i, step in enumerate(steps[:-1]):
-        place = _property(schema, place, step)
+        place = _property(find, place, step)
         inner = here.setdefault(step, {})
         if not isinstance(inner, dict):
             outer = ".".join(steps[: i + 1])
@@ -81,12 +81,12 @@ def _put(arguments: dict[str, Any], schema: Schema, key: str, value: str, before
     if steps[-1] in here:
         other = next((f"--set {k!r}" for k in before if f"{k}.".startswith(f"{key}.") or key.startswith(f"{k}.")), None)
         raise UsageError(f"--set {key!r} gives what {other or '--args-json'} gives too. Give it once.")
-    here[steps[-1]] = _value(schema, _property(schema, place, steps[-1]), value)
+    here[steps[-1]] = _value(find, _property(find, place, steps[-1]), value)
 
 
-def _value(root: Schema, schema: Schema, text: str) -> Any:
+def _value(find: References, schema: Schema, text: str) -> Any:
     """A value for a place: text where the schema takes text, else what the text says as JSON, if it is JSON."""
-    if "string" in {kind for option in _options(root, schema) for kind in _types(option)}:
+    if "string" in {kind for option in find.views(schema) for kind in _types(option)}:
         return text
     try:
         return parse(text)
@@ -94,31 +94,17 @@ def _value(root: Schema, schema: Schema, text: str) -> Any:
         return text
 
 
-def _property(root: Schema, schema: Schema, name: str) -> Schema:
+def _property(find: References, schema: Schema, name: str) -> Schema:
     """The schema of a key; an empty one where anything goes."""
-    for option in _options(root, schema):
+    for option in find.views(schema):
         found = option.get("properties", {}).get(name) or option.get("additionalProperties")
         if isinstance(found, dict):
             return cast("Schema", found)
     return {}
 
 
-def _options(root: Schema, schema: Schema, depth: int = 0) -> Iterable[Schema]:
-    """A schema, what it refers to and its alternatives."""
-    yield schema
-    if depth > _MOST_STEPS:
-        return
-    more: list[Any] = [option for key in ("anyOf", "oneOf", "allOf") for option in schema.get(key, ())]
-    if isinstance(schema.get("$ref"), str):
-        more.append(resolve(root, schema["$ref"]))
-    for option in more:
-        if isinstance(option, dict):
-            yield from _options(root, cast("Schema", option), depth + 1)
-
-
 def _types(schema: Schema) -> list[str]:
-    kind: Any = schema.get("type")
-    if kind is None:
-        values: list[Any] = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else [])]
-        return [json_type(value) for value in values]
-    return cast("list[str]", kind) if isinstance(kind, list) else [kind]
+    if "type" in schema:
+        return listed(schema["type"])
+    values: list[Any] = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else [])]
+    return [json_type(value) for value in values]

@@ -1,28 +1,15 @@
-"""A tool's declaration as people, programs and providers read it."""
+"""A tool's declaration as people and programs read it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from enum import StrEnum
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ferrule.app import App
 from ferrule.cli.output import json_text
-from ferrule.tool.arguments import Schema
-from ferrule.tool.dialect import lower
 from ferrule.tool.names import wire_name
+from ferrule.tool.reference import Schema
 from ferrule.tool.tool import Tool
-
-
-class Provider(StrEnum):
-    """Whose wire format a definition is written in.
-
-    Since 0.1.
-    """
-
-    OPENAI = "openai"
-    ANTHROPIC = "anthropic"
-    GEMINI = "gemini"
 
 
 def find_tool(app: App, name: str) -> tuple[str, Tool]:
@@ -86,51 +73,6 @@ def declaration(name: str, tool: Tool) -> dict[str, Any]:
         "parameters": tool.parameters.schema,
         "output_schema": tool.output_check.schema if tool.output_check is not None else None,
     }
-
-
-# -- what a provider receives -----------------------------------------------------------------------------------
-
-
-def provider_definition(name: str, tool: Tool, provider: Provider) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """A tool's definition as a provider receives it.
-
-    Args:
-        name: The tool's name in the app.
-        tool: The tool.
-        provider: Whose format.
-
-    Returns:
-        The definition, and what its schema lost or changed on the way.
-
-    Since 0.1.
-    """
-    return _WRITERS[provider]({"name": wire_name(name), "description": tool.description}, tool.parameters.schema)
-
-
-_Written = tuple[dict[str, Any], tuple[str, ...]]
-
-
-def _openai(head: dict[str, Any], schema: Schema) -> _Written:
-    lowered = lower(schema, "openai-strict")
-    strict = {"strict": True} if lowered.strict_ok else {}
-    return {"type": "function", "function": {**head, "parameters": lowered.schema, **strict}}, lowered.notes
-
-
-def _anthropic(head: dict[str, Any], schema: Schema) -> _Written:
-    lowered = lower(schema, "json-schema")
-    return {**head, "input_schema": lowered.schema}, lowered.notes
-
-
-def _gemini(head: dict[str, Any], schema: Schema) -> _Written:
-    lowered = lower(schema, "gemini")
-    return {**head, "parametersJsonSchema": lowered.schema}, lowered.notes
-
-
-_WRITERS: dict[Provider, Callable[[dict[str, Any], Schema], _Written]] = {
-    Provider.OPENAI: _openai,
-    Provider.ANTHROPIC: _anthropic,
-    Provider.GEMINI: _gemini,
-}
 
 
 # -- what a person reads ----------------------------------------------------------------------------------------

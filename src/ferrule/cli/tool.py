@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Coroutine, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -13,18 +14,19 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ferrule.cli.arguments import read_arguments
-from ferrule.cli.definition import Provider, declaration, find_tool, parameter_rows, provider_definition, summary
+from ferrule.cli.definition import declaration, find_tool, parameter_rows, summary
 from ferrule.cli.envelope import envelope, lines
 from ferrule.cli.failure import ExitCode, Interrupted, exit_code_of
 from ferrule.cli.output import Format, json_text, printable, table
 from ferrule.cli.parts import make_folder, save_parts
 from ferrule.cli.session import Session, command
 from ferrule.errors import UsageError
+from ferrule.provider.definition import Wire, tool_definition
 from ferrule.result import ToolResult
 from ferrule.strict_json import parse, plain
 from ferrule.tool.arguments import InvalidArguments, read
 from ferrule.tool.context import Context
-from ferrule.tool.tool import Tool
+from ferrule.tool.tool import Tool, ToolDefinition
 
 T = TypeVar("T")
 Arguments = Mapping[str, Any] | str | bytes
@@ -47,6 +49,24 @@ def list_tools(session: Session) -> ExitCode:
 # -- show -------------------------------------------------------------------------------------------------------
 
 
+class Provider(StrEnum):
+    """Whose wire format a definition is shown in.
+
+    Since 0.1.
+    """
+
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+    GEMINI = "gemini"
+
+
+_WIRES: dict[Provider, Wire] = {
+    Provider.OPENAI: "openai-chat",
+    Provider.ANTHROPIC: "anthropic",
+    Provider.GEMINI: "gemini",
+}
+
+
 @command(group, "show")
 def show_tool(
     session: Session,
@@ -61,9 +81,10 @@ def show_tool(
         told = plain(declaration(name, tool), big_ints="number")
         session.out.item(told, _declaration_view(told))
         return ExitCode.DONE
-    definition, notes = provider_definition(name, tool, provider)
-    definition = plain(definition, big_ints="number")
-    session.out.item(definition, [Text(printable(json_text(definition, indent=2)))])
+    definition = ToolDefinition(name, tool.description, tool.parameters.schema)
+    entry, notes = tool_definition(definition, _WIRES[provider])
+    entry = plain(entry, big_ints="number")
+    session.out.item(entry, [Text(printable(json_text(entry, indent=2)))])
     for note in notes:
         session.note(f"changed for {provider}: {note}")
     return ExitCode.DONE

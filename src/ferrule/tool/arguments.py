@@ -21,11 +21,10 @@ import orjson
 
 from ferrule.errors import JSONSyntaxError, ToolDefinitionError, UsageError
 from ferrule.strict_json import dumps, parse, plain
+from ferrule.tool.reference import BRANCHING, References, Schema, below, listed
 
-Schema = dict[str, Any]
 MAX_FAULTS = 10
 MAX_NESTING = 100
-_COMBINING = frozenset({"anyOf", "oneOf", "allOf", "$ref"})
 
 
 class InvalidArguments(Exception):
@@ -216,22 +215,20 @@ def json_type(value: object) -> str:
 def _mend(schema: Schema, text: str | bytes) -> bytes | None:
     """The text with JSON text unwrapped where an object or array is wanted; None when there is none."""
     data = parse(text)
-    mended = _unwrap(schema, schema, data, 0)
+    mended = _unwrap(References(schema), schema, data, 0)
     return None if mended == data else dumps(mended)
 
 
-def _unwrap(root: Schema, schema: Schema, data: Any, depth: int) -> Any:
-    if depth > MAX_NESTING:
-        return data
-    leaves = _leaves(root, schema)
+def _unwrap(find: References, schema: Schema, data: Any, depth: int) -> Any:
+    if depth > MAX_NESTING or not isinstance(data, str | list | dict):
+        return cast("object", data)
+    leaves = _leaves(find, schema)
     if isinstance(data, str):
-        return _from_json_text(data, _types(leaves))
+        return _from_json_text(data, {kind for leaf in leaves for kind in _types(leaf)})
     if isinstance(data, list):
         items = cast("list[Any]", data)
-        return [_unwrap(root, _below(leaves, i), v, depth + 1) for i, v in enumerate(items)]
-    if isinstance(data, dict):
-        return {k: _unwrap(root, _below(leaves, k), v, depth + 1) for k, v in cast("dict[str, Any]", data).items()}
-    return data
+        return [_unwrap(find, below(leaves, i), v, depth + 1) for i, v in enumerate(items)]
+    return {k: _unwrap(find, below(leaves, k), v, depth + 1) for k, v in cast("dict[str, Any]", data).items()}
 
 
 def _from_json_text(text: str, wanted: set[str]) -> Any:
@@ -244,60 +241,15 @@ def _from_json_text(text: str, wanted: set[str]) -> Any:
     return found if json_type(found) in wanted else text
 
 
-def _below(leaves: list[Schema], key: str | int) -> Schema:
-    """What any alternative admits at a key or index; where one admits a string, it stays one."""
-    options: list[Any] = []
-    for schema in leaves:
-        if isinstance(key, str):
-            named: Any = schema.get("properties", {})
-            options.append(named[key] if key in named else schema.get("additionalProperties"))
-        else:
-            first: Any = schema.get("prefixItems", ())
-            options.append(first[key] if key < len(first) else schema.get("items"))
-    return {"anyOf": [o for o in options if o is not None and o is not False]}
+def _leaves(find: References, schema: Any) -> list[Schema]:
+    """The alternatives a place comes down to; a type holds for what is combined under it, too."""
+    views = find.views(schema, lambda outer, inner: {"type": outer["type"], **inner} if "type" in outer else inner)
+    return [s for s in views if not s.keys() & BRANCHING or s.keys() & {"type", "properties", "items"}]
 
 
-def _types(leaves: list[Schema]) -> set[str]:
-    """The types a place admits; one without a type admits strings, so it forbids unwrapping."""
-    kinds = [schema.get("type", "string") for schema in leaves]
-    return {k for kind in kinds for k in (cast("list[str]", kind) if isinstance(kind, list) else [kind])}
-
-
-def _leaves(root: Schema, schema: Any) -> list[Schema]:
-    """The alternatives a schema comes down to; each reference is followed once."""
-    found: list[Schema] = []
-    todo: list[Any] = [schema]
-    followed: set[str] = set()
-    while todo:
-        here: Any = todo.pop()
-        here = cast("Schema", here) if isinstance(here, dict) else {}
-        inner: list[Any] = [o for key in ("anyOf", "oneOf", "allOf") for o in here.get(key, ())]
-        ref = here.get("$ref")
-        if isinstance(ref, str) and ref not in followed:
-            followed.add(ref)
-            inner.append(resolve(root, ref))
-        if "type" in here:  # it holds for what stands inside, too
-            inner = [{"type": here["type"], **o} if isinstance(o, dict) else o for o in inner]
-        todo += inner
-        if not here.keys() & _COMBINING or here.keys() & {"type", "properties", "items"}:
-            found.append({k: v for k, v in here.items() if k not in _COMBINING})
-    return found
-
-
-def resolve(root: Schema, ref: str) -> Schema:
-    """The schema a local reference points to; an empty one when it leads nowhere.
-
-    Args:
-        root: The whole schema.
-        ref: A JSON pointer with a leading `#`.
-
-    Since 0.1.
-    """
-    found: Any = root
-    for step in ref.lstrip("#").split("/")[1:]:
-        step = step.replace("~1", "/").replace("~0", "~")
-        found = cast("Schema", found).get(step) if isinstance(found, dict) else None
-    return cast("Schema", found) if isinstance(found, dict) else {}
+def _types(leaf: Schema) -> list[str]:
+    """The types a leaf admits; one without a type admits strings, so it forbids unwrapping."""
+    return listed(leaf.get("type", "string"))
 
 
 def _without_blanks(schema: Schema, text: str | bytes) -> str | bytes:
@@ -311,17 +263,18 @@ def _without_blanks(schema: Schema, text: str | bytes) -> str | bytes:
     given = cast("dict[str, Any]", data)
     required = schema.get("required", ())
     fields: Schema = schema.get("properties", {})
-    blank = {k for k in given if given[k] == "" and k not in required and not _takes_blank(schema, fields.get(k))}
+    find = References(schema)
+    blank = {k for k in given if given[k] == "" and k not in required and not _takes_blank(find, fields.get(k))}
     return dumps({k: v for k, v in given.items() if k not in blank}) if blank else text
 
 
-def _takes_blank(schema: Schema, field: Any) -> bool:
+def _takes_blank(find: References, field: Any) -> bool:
     """Whether some alternative admits the empty text: plain strings do, and an enum that lists it."""
     return any(
         "" in s.get("enum", ())
         if "enum" in s
-        else "string" in _types([s]) and not s.keys() & {"pattern", "format", "const", "minLength"}
-        for s in _leaves(schema, field)
+        else "string" in _types(s) and not s.keys() & {"pattern", "format", "const", "minLength"}
+        for s in _leaves(find, field)
     )
 
 

@@ -19,7 +19,8 @@ from typing import Any, Protocol, cast, runtime_checkable
 from ferrule.errors import ToolDefinitionError
 from ferrule.result import classify, describe_exception
 from ferrule.strict_json import dumps, parse, typed
-from ferrule.tool.arguments import Fault, Parameters, Schema, json_type, read
+from ferrule.tool.arguments import Fault, Parameters, json_type, read
+from ferrule.tool.reference import Schema
 
 
 @runtime_checkable

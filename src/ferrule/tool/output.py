@@ -24,7 +24,8 @@ from ferrule.content import Part
 from ferrule.errors import ToolDefinitionError
 from ferrule.result import Failure, ToolResult
 from ferrule.strict_json import dumps, plain
-from ferrule.tool.arguments import Schema, path_text, schema_check
+from ferrule.tool.arguments import path_text, schema_check
+from ferrule.tool.reference import Schema
 from ferrule.tool.schema import readable
 
 _FREE = (Any, None, type(None), inspect.Signature.empty, object, NoReturn)

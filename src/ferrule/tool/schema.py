@@ -29,8 +29,9 @@ from typing_extensions import Format, get_annotations
 from ferrule.errors import ToolDefinitionError
 from ferrule.lazy import LazyModule
 from ferrule.strict_json import parse
-from ferrule.tool.arguments import Fault, Schema, json_type, path_text
+from ferrule.tool.arguments import Fault, json_type, path_text
 from ferrule.tool.docstring import About, parse_docstring
+from ferrule.tool.reference import Schema
 
 if TYPE_CHECKING:
     from pydantic import fields as pydantic_fields

@@ -16,11 +16,12 @@ from typing import Any, ClassVar, Final, Generic, Literal, ParamSpec, TypeVar, c
 
 from ferrule.errors import ToolDefinitionError
 from ferrule.result import ToolResult
-from ferrule.tool.arguments import Parameters, Schema, SchemaParameters
+from ferrule.tool.arguments import Parameters, SchemaParameters
 from ferrule.tool.context import Context
 from ferrule.tool.invoke import Runs, how_it_runs, invoke, invoke_check, invoke_preview
 from ferrule.tool.names import wire_name
 from ferrule.tool.output import OutputCheck, output_check
+from ferrule.tool.reference import Schema
 from ferrule.tool.schema import read_around, read_signature
 
 Effect = Literal["read", "idempotent", "once"]
@@ -53,18 +54,19 @@ class ToolDefinition:
         return _schema_of(self.parameters)
 
 
-_SCHEMA_WORDS = frozenset({"type", "properties", "$ref", "$schema", "anyOf", "allOf", "oneOf", "required", "$defs"})
-
-
 def _schema_of(parameters: Mapping[str, Any]) -> Schema:
     if not parameters:
         return {"type": "object"}
-    short = all(isinstance(v, Mapping) and "type" in v for v in parameters.values())
-    if not short or any(k in _SCHEMA_WORDS and not isinstance(v, Mapping) for k, v in parameters.items()):
+    if not all(map(_has_type, parameters.values())):
         return dict(parameters)
     named = cast("Mapping[str, Mapping[str, Any]]", parameters)
     properties = {n: {k: v for k, v in p.items() if k != "required"} for n, p in named.items()}
     return {"type": "object", "properties": properties, "required": [n for n, p in named.items() if p.get("required")]}
+
+
+def _has_type(value: Any) -> bool:
+    """Whether it says of which type a parameter is; a property that is named `type` says no such thing."""
+    return isinstance(value, Mapping) and isinstance(cast("Mapping[str, Any]", value).get("type"), str | list)
 
 
 def _is_number(low: float) -> Callable[[Any], bool]:

@@ -25,7 +25,7 @@ from tests.clock import run
 
 from ferrule import Context, ToolDefinitionError, UsageError, tool
 from ferrule.strict_json import parse
-from ferrule.tool.arguments import InvalidArguments, Parameters, SchemaParameters, read, resolve
+from ferrule.tool.arguments import InvalidArguments, Parameters, SchemaParameters, read
 from ferrule.tool.schema import read_signature
 
 CANARY = "tok_FAKE"
@@ -443,21 +443,6 @@ def test_a_foreign_schema_that_branches_without_end_is_read_in_one_pass() -> Non
     }
     error = refused(SchemaParameters(schema, "t"), {"n": "x", "field": "[1]"})
     assert "n: value is not of type" in error
-
-
-@pytest.mark.parametrize(
-    ("ref", "expected"),
-    [
-        ("#/$defs/a~1b", {"type": "null"}),
-        ("#/$defs/c~0d", {"type": "string"}),
-        ("#", None),
-        ("#/nowhere/at/all", {}),
-        ("#/$defs/list", {}),
-    ],
-)
-def test_a_reference_leads_to_its_schema_or_to_the_empty_one(ref: str, expected: Any) -> None:
-    root = {"$defs": {"a/b": {"type": "null"}, "c~d": {"type": "string"}, "list": [1]}}
-    assert resolve(root, ref) == (root if expected is None else expected)
 
 
 # -- errors a model can act on ----------------------------------------------------------------------------------

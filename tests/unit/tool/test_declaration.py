@@ -277,6 +277,7 @@ def test_a_class_tool_without_parameters_takes_any_object(definition: Any) -> No
         ({}, {"type": "object"}),
         (ROWS, ROWS),
         ({"$ref": "#/x"}, {"$ref": "#/x"}),
+        ({"properties": {"type": {"type": "string"}}}, {"properties": {"type": {"type": "string"}}}),
         (
             {"a": {"type": "string", "required": True}, "b": {"type": "integer", "minimum": 1}},
             {

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from ferrule.provider.schema import MAX_PLACES, RECURSION_DEPTH, Dialect, drop_nulls, lower
 from ferrule.tool.arguments import SchemaParameters
-from ferrule.tool.dialect import Dialect, drop_nulls, lower
-from ferrule.tool.lowering import MAX_PLACES, RECURSION_DEPTH
 
 Schema = dict[str, Any]
 
