@@ -30,9 +30,10 @@ from ferrule.provider.base import (
     Sent,
     Wire,
 )
+from ferrule.provider.definition import tool_definition
+from ferrule.provider.schema import lower
 from ferrule.provider.transcript import encoded_groups
 from ferrule.strict_json import clean, dumps
-from ferrule.tool.dialect import Dialect, Lowered, lower
 from ferrule.tool.names import wire_name
 from ferrule.tool.toolset import Toolset
 
@@ -271,26 +272,14 @@ def _unsigned(messages: Sequence[Message], model: str) -> bool:
 # -- tools and the format of the answer -------------------------------------------------------------------------
 
 
-def _lowered(schema: Mapping[str, Any], dialect: Dialect) -> Lowered:
-    return lower(schema, dialect)
-
-
 @lru_cache(maxsize=32)
 def _definitions(tools: Toolset, names: frozenset[str] | None, strict: bool) -> tuple[bytes, ...]:
     """The tools as JSON, each by itself; kept, because a run sends the same ones again and again."""
     return tuple(
-        dumps(_definition(tool.name, tool.description, tool.parameters, strict=strict))
+        dumps(tool_definition(tool, "anthropic", strict=strict)[0])
         for tool in tools.definitions()
         if names is None or wire_name(tool.name) in names
     )
-
-
-def _definition(name: str, description: str, schema: Mapping[str, Any], *, strict: bool) -> dict[str, Any]:
-    lowered = _lowered(schema, "anthropic-strict") if strict else None
-    if lowered is None or not lowered.strict_ok:
-        lowered = _lowered(schema, "json-schema")
-    head = {"name": wire_name(name), "description": description, "input_schema": lowered.schema}
-    return {**head, "strict": True} if lowered.strict_ok else head
 
 
 def _choice(request: ModelRequest, *, strict: bool) -> tuple[dict[str, Any] | None, tuple[bytes, ...]]:
@@ -337,7 +326,7 @@ class _Same(Generic[_T]):
 def _format(output: _Same[OutputSchema]) -> tuple[dict[str, Any] | None, str]:
     """The format the API enforces; where it cannot or shall not, words for the model."""
     schema = output.value.schema
-    lowered = _lowered(schema, "anthropic-strict")
+    lowered = lower(schema, "anthropic-strict")
     if output.value.strict and lowered.strict_ok:
         return {"type": "json_schema", "schema": lowered.schema}, ""
     return None, f"Answer with nothing but JSON that fits this JSON Schema: {dumps(dict(schema)).decode()}"

@@ -172,7 +172,7 @@ def wire_ids(calls: Sequence[Call]) -> list[str]:
     ids: list[str] = []
     for call in calls:
         id = _wire_id(call)
-        ids.append(_wire_id(replace(call, wire_id=None)) if id in ids else id)
+        ids.append(_wire_id(call._replace(wire_id=None)) if id in ids else id)
     return ids
 
 

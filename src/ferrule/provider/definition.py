@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ferrule.provider.schema import Dialect, lower
+from ferrule.strict_json import clean
 from ferrule.tool.names import wire_name
 from ferrule.tool.tool import ToolDefinition
 
@@ -95,7 +96,7 @@ def tool_definition(
     lowered = lower(definition.schema, form.strict if wanted and form.strict else form.dialect)
     entry: Entry = {
         "name": wire_name(definition.name),
-        "description": definition.description,
+        "description": clean(definition.description),
         form.key: lowered.schema,
     }
     if lowered.strict_ok or form.always_says_strict:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 from ferrule.content import Part
@@ -29,6 +29,7 @@ from ferrule.provider.base import (
     ToolChoice,
     Wire,
 )
+from ferrule.provider.definition import tool_definitions
 from ferrule.provider.gemini_answer import (
     API,
     GeminiDecoder,
@@ -41,9 +42,9 @@ from ferrule.provider.gemini_answer import (
     texts,
     word,
 )
+from ferrule.provider.schema import lower
 from ferrule.provider.transcript import check_user_part, encode, show_result
 from ferrule.strict_json import clean, dumps, parse
-from ferrule.tool.dialect import Dialect, lower
 from ferrule.tool.names import wire_name
 from ferrule.tool.toolset import Toolset
 
@@ -53,19 +54,17 @@ class Schemas(NamedTuple):
 
     Args:
         dialect: How a schema is lowered.
-        tool: The key of a tool's schema.
         output: The key of the schema of an answer.
 
     Since 0.1.
     """
 
-    dialect: Dialect
-    tool: str
+    dialect: Literal["gemini", "gemini-openapi"]
     output: str
 
 
-JSON_SCHEMA: Final = Schemas("gemini", "parametersJsonSchema", "responseJsonSchema")
-OPENAPI: Final = Schemas("gemini-openapi", "parameters", "responseSchema")
+JSON_SCHEMA: Final = Schemas("gemini", "responseJsonSchema")
+OPENAPI: Final = Schemas("gemini-openapi", "responseSchema")
 
 
 class Gemini(Wire):
@@ -223,7 +222,7 @@ def _sampling(settings: Settings, capabilities: Capabilities) -> Json:
 def _answer_form(output: OutputSchema | None, schemas: Schemas) -> Json:
     if output is None:
         return {}
-    return {"responseMimeType": "application/json", schemas.output: _lowered(output.schema, schemas.dialect)}
+    return {"responseMimeType": "application/json", schemas.output: lower(output.schema, schemas.dialect).schema}
 
 
 _BUDGETS: Final = {  # tokens that every 2.5 model takes: the largest Flash takes 24,576, the smallest above 0 is 512
@@ -263,21 +262,13 @@ def _thinking(settings: Settings, model: str) -> Json:
 _PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 
 
-def _lowered(schema: Mapping[str, Any], dialect: Dialect) -> Json:
-    """The one place that calls the lowering of schemas."""
-    return lower(schema, dialect).schema
-
-
 @lru_cache(maxsize=64)  # a set never changes, and its schemas are the dearest part of a short request
 def _tools(tools: Toolset, schemas: Schemas) -> bytes:
-    declared: list[Json] = []
-    for definition in tools.definitions():
-        schema = _lowered(definition.parameters, schemas.dialect)
-        if schemas is OPENAPI:
-            _check_parameters(definition.name, schema)
-        described = {"description": definition.description} if definition.description else {}
-        declared.append({"name": wire_name(definition.name), **described, schemas.tool: schema})
-    return dumps([{"functionDeclarations": declared}])
+    listed = tool_definitions(tools.definitions(), schemas.dialect)
+    if schemas is OPENAPI:
+        for declared in listed[0]["functionDeclarations"]:
+            _check_parameters(declared["name"], declared["parameters"])
+    return dumps(listed)
 
 
 def _check_parameters(tool: str, schema: Json) -> None:

@@ -19,6 +19,7 @@ from ferrule.content import Part
 from ferrule.errors import ModelError, UsageError
 from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage
 from ferrule.provider.base import Body, Capabilities, Decoder, ModelRequest, ModelResponse, OutputSchema, Sent, Wire
+from ferrule.provider.definition import tool_definitions
 from ferrule.provider.openai_error import arguments_text, model_error, read_error
 from ferrule.provider.responses_answer import (
     Json,
@@ -29,9 +30,9 @@ from ferrule.provider.responses_answer import (
     read_answer,
     reported,
 )
+from ferrule.provider.schema import lower
 from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, wire_id
 from ferrule.strict_json import clean, dumps
-from ferrule.tool.dialect import lower
 from ferrule.tool.names import wire_name
 from ferrule.tool.toolset import Toolset
 
@@ -193,25 +194,12 @@ def _named(tools: Toolset, name: str) -> Json:
 @lru_cache(maxsize=32)
 def _tools(tools: Toolset, strict: bool) -> bytes:
     """The definitions of a set, which never changes: lowering is dearer than all else in a request."""
-    return dumps([_definition(name, tools, strict) for name in tools.names])
-
-
-def _definition(name: str, tools: Toolset, strict: bool) -> Json:
-    tool = tools[name]
-    schema, strictly = _lowered(tool.parameters.schema, strict)
-    head = {"type": "function", "name": wire_name(name), "description": clean(tool.description)}
-    return {**head, "parameters": schema, "strict": strictly}
+    return dumps(tool_definitions(tools.definitions(), "openai-responses", strict=strict))
 
 
 def _format(output: OutputSchema) -> Json:
-    schema, strictly = _lowered(output.schema, output.strict)
-    return {"type": "json_schema", "name": output.name, "schema": schema, "strict": strictly}
-
-
-def _lowered(schema: Mapping[str, Any], strict: bool) -> tuple[Json, bool]:
-    """A schema as the API takes it, and whether it may be enforced."""
-    lowered = lower(schema, "openai-strict" if strict else "openai")
-    return lowered.schema, lowered.strict_ok
+    lowered = lower(output.schema, "openai-strict" if output.strict else "openai")
+    return {"type": "json_schema", "name": output.name, "schema": lowered.schema, "strict": lowered.strict_ok}
 
 
 # -- turns ------------------------------------------------------------------------------------------------------
