@@ -173,7 +173,8 @@ def _merge_content(known: list[Object], piece: Object) -> None:
     """Add a piece of a content list: text to text, thinking to thinking."""
     kind = piece.get("type")
     if not known or known[-1].get("type") != kind or kind not in ("text", "thinking"):
-        known.append({**piece, "thinking": list(_objects(piece["thinking"]))} if kind == "thinking" else dict(piece))
+        thoughts = {"thinking": [dict(item) for item in _objects(piece.get("thinking"))]} if kind == "thinking" else {}
+        known.append({**piece, **thoughts})
         return
     last = known[-1]
     if kind == "text":
@@ -249,6 +250,8 @@ class _Collected:
     def grow(self, delta: Object) -> list[Delta]:
         """Take a piece of a message."""
         found: list[Delta] = []
+        if self.content is not None or isinstance(delta.get("content"), list) or not _PLAIN.issuperset(delta):
+            self._keep(delta)
         reasoning, text = _reasoning_of(delta), _text_of(delta.get("content"))
         if reasoning:
             self.reasoning.append(reasoning)
@@ -257,8 +260,6 @@ class _Collected:
         if text or refusal:
             self.text.append(text)
             found.append(Delta("text", text + refusal))
-        if self.content is not None or isinstance(delta.get("content"), list) or not _PLAIN.issuperset(delta):
-            self._keep(delta)
         named = (self.calls.add(entry) for entry in _objects(delta.get("tool_calls")))
         found.extend(Delta("call", name) for name in named if name)
         return found
@@ -275,7 +276,7 @@ class _Collected:
     def _keep_content(self, content: Any) -> None:
         listed = isinstance(content, list)
         if self.content is None and listed:
-            so_far = "".join(self.text[:-1])
+            so_far = "".join(self.text)
             self.content = [{"type": "text", "text": so_far}] if so_far else []
         if self.content is not None and content:
             items: Iterable[Object] = _objects(cast("Any", content)) if listed else [{"type": "text", "text": content}]
