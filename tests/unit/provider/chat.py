@@ -13,12 +13,15 @@ from openai.types.chat import completion_create_params as params
 from pydantic import TypeAdapter
 
 from ferrule import tool
-from ferrule.message import Call, Message, ModelMessage, ToolMessage
+from ferrule.message import Call, Message, ModelMessage, ToolMessage, Usage
 from ferrule.provider.base import Capabilities, ModelRequest, ModelResponse
 from ferrule.provider.openai_chat import DIALECTS, ChatWire, Dialect
 from ferrule.tool.toolset import Toolset
 
 EXAMPLES = Path(__file__).parent / "examples"
+USAGE = Usage(input=90, output=40, cached=64, reasoning=16)
+OSLO = '{"city":"Oslo"}'
+ROME = '{"city":"Rome"}'
 EVERYTHING = Capabilities(audio=True)
 
 
@@ -88,8 +91,18 @@ _PLAIN: TypeAdapter[Any] = TypeAdapter(params.CompletionCreateParamsNonStreaming
 _STREAMED: TypeAdapter[Any] = TypeAdapter(params.CompletionCreateParamsStreaming)
 _CHUNK = TypeAdapter(ChatCompletionChunk)
 # What compatible servers add to OpenAI's shape.
-_ADDED = {"reasoning_format", "reasoning", "reasoning_content", "reasoning_details", "provider", "cache_control"}
-_ADDED |= {"random_seed", "extra_content"}
+_ADDED = frozenset(
+    [
+        "reasoning_format",
+        "reasoning",
+        "reasoning_content",
+        "reasoning_details",
+        "provider",
+        "cache_control",
+        "random_seed",
+        "extra_content",
+    ]
+)
 _ADDED_PARTS = {"document_url", "thinking"}
 
 
@@ -126,7 +139,7 @@ def judge(found: Any, api: str) -> None:
             assert waiting.pop(0) == message["tool_call_id"]
         else:
             assert waiting == []
-            calls = message.get("tool_calls") or []
+            calls: list[Any] = message.get("tool_calls") or []
             assert all(isinstance(json.loads(call["function"]["arguments"]), dict) for call in calls)
             waiting = [call["id"] for call in calls]
             assert len(set(waiting)) == len(waiting)
@@ -153,3 +166,25 @@ def decoded(stream: Iterable[Any], api: str = "openai-chat", *, done: bool = Tru
     if done:
         deltas += decoder.feed("message", None)
     return decoder.finish(), deltas
+
+
+# -- answers --------------------------------------------------------------------------------------------------
+
+
+def whole(message: Any, finish: str | None = "stop", api: str = "openai-chat", **more: Any) -> ModelResponse:
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    return wire(api).response({"choices": [choice], **more}, "example-model")
+
+
+def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def piece(id: str | None = None, index: int | None = None, name: str | None = None, arguments: Any = None) -> Any:
+    entry = {"id": id, "index": index, "function": {"name": name, "arguments": arguments}}
+    return chunk(tool_calls=[{k: v for k, v in entry.items() if v is not None}])
+
+
+def kept(answer: ModelResponse) -> Any:
+    assert answer.message.raw is not None
+    return answer.message.raw.items

@@ -41,7 +41,7 @@ JSON = st.recursive(
             max_size=4,
         )
     ),
-    max_leaves=12,
+    max_leaves=6,
 )
 
 
