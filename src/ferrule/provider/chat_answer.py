@@ -224,9 +224,11 @@ class _Collected:
     def head(self, data: Object) -> None:
         """What is said of the answer as a whole, wherever it comes."""
         self.answered_by = _string(data.get("model")) or self.answered_by
-        groq = _object(data.get("x_groq"))
-        self.id = _string(groq.get("id")) or self.id or _string(data.get("id")) or None
-        usage = data.get("usage") or groq.get("usage")
+        self.id = self.id or _string(data.get("id")) or None
+        usage = data.get("usage")
+        if "x_groq" in data:
+            groq = _object(data["x_groq"])
+            self.id, usage = _string(groq.get("id")) or self.id, usage or groq.get("usage")
         if usage:
             self.usage = read_usage(_object(usage))
 
@@ -249,20 +251,23 @@ class _Collected:
 
     def grow(self, delta: Object) -> list[Delta]:
         """Take a piece of a message."""
-        found: list[Delta] = []
-        if self.content is not None or isinstance(delta.get("content"), list) or not _PLAIN.issuperset(delta):
+        content: Any = delta.get("content")
+        if self.content is None and not isinstance(content, list) and _PLAIN.issuperset(delta):
+            found = self._say(_string(content))  # nearly every piece is like this
+        else:
             self._keep(delta)
-        reasoning, text = _reasoning_of(delta), _text_of(delta.get("content"))
-        if reasoning:
+            reasoning = _reasoning_of(delta)
             self.reasoning.append(reasoning)
-            found.append(Delta("reasoning", reasoning))
-        refusal = _string(delta.get("refusal"))
-        if text or refusal:
-            self.text.append(text)
-            found.append(Delta("text", text + refusal))
-        named = (self.calls.add(entry) for entry in _objects(delta.get("tool_calls")))
-        found.extend(Delta("call", name) for name in named if name)
+            found = [Delta("reasoning", reasoning)] if reasoning else []
+            found += self._say(_text_of(content), _string(delta.get("refusal")))
+        if "tool_calls" in delta:
+            named = (self.calls.add(entry) for entry in _objects(delta["tool_calls"]))
+            found.extend(Delta("call", name) for name in named if name)
         return found
+
+    def _say(self, text: str, refusal: str = "") -> list[Delta]:
+        self.text.append(text)
+        return [Delta("text", text + refusal)] if text or refusal else []
 
     def _keep(self, delta: Object) -> None:
         for key in _STRINGS:
@@ -383,11 +388,17 @@ def _count(usage: Mapping[str, Any], path: tuple[str, ...]) -> int | None:
 # -- the two ways -----------------------------------------------------------------------------------------------
 
 
-def _failure(data: Object) -> Any:
-    """The error in a body or a chunk, if there is one."""
-    if data.get("error") or data.get("object") == "error":
-        return data
-    return next((c for c in _objects(data.get("choices")) if c.get("error")), None)
+def _is_error(data: Object) -> bool:
+    return bool(data.get("error")) or data.get("object") == "error"
+
+
+def _choice(data: Object) -> Object | None:
+    """The candidate that counts: we ask for one only."""
+    choices: object = data.get("choices")
+    for choice in cast("list[Any]", choices) if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and not cast("Object", choice).get("index"):
+            return cast("Object", choice)
+    return None
 
 
 def refused_call(model: str, said: Said, text: str = "", calls: tuple[Call, ...] = ()) -> ModelResponse | None:
@@ -430,15 +441,15 @@ def whole_answer(api: str, data: Any, model: str) -> ModelResponse:
     Since 0.1.
     """
     body = _object(data)
-    failure = _failure(body)
-    if failure is not None:
-        said = read_error(failure)
+    choice = _choice(body) or {}
+    failed = body if _is_error(body) else choice if _is_error(choice) else None
+    if failed is not None:
+        said = read_error(failed)
         refused = refused_call(model, said)
         if refused is None:
             raise model_error(api, None, {}, said)
         return refused
-    choice = next(_objects(body.get("choices")), None)
-    if choice is None or not isinstance(choice.get("message"), dict):
+    if not isinstance(choice.get("message"), dict):
         raise ModelError("the answer has no message in it. Check the base URL", provider=api)
     answer = _Collected(api, model)
     answer.head(body)
@@ -479,13 +490,14 @@ class ChatDecoder(Decoder):
         if self._refused is not None or self._done:
             return ()
         chunk = _object(data)
-        failure = data if event == "error" else _failure(chunk)
-        if failure is not None:
-            return self._fail(read_error(failure))
+        if event == "error" or _is_error(chunk):
+            return self._fail(read_error(data))
         self._answer.head(chunk)
-        choice = next((c for c in _objects(chunk.get("choices")) if not c.get("index")), None)
+        choice = _choice(chunk)
         if choice is None:
             return ()
+        if _is_error(choice):
+            return self._fail(read_error(choice))
         self._answer.ends(choice)
         return self._answer.grow(_object(choice.get("delta")))
 
