@@ -27,10 +27,11 @@ from ferrule.provider.base import (
     Wire,
 )
 from ferrule.provider.chat_answer import ChatDecoder, Object, refused_call, whole_answer
+from ferrule.provider.definition import tool_definitions
 from ferrule.provider.openai_error import model_error, read_error
+from ferrule.provider.schema import lower
 from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, wire_id
 from ferrule.strict_json import clean, dumps, parse
-from ferrule.tool.dialect import lower
 from ferrule.tool.names import wire_name
 from ferrule.tool.toolset import Toolset
 
@@ -218,26 +219,11 @@ class ChatWire(Wire):
 # -- tools and settings -----------------------------------------------------------------------------------------
 
 
-def _lowered(schema: Mapping[str, Any], *, strict: bool) -> tuple[Object, bool]:
-    """A schema as these servers take it, and whether they may enforce it: the one door to the lowering code."""
-    lowered = lower(schema, "openai-strict" if strict else "openai")
-    return lowered.schema, lowered.strict_ok
-
-
 @lru_cache(maxsize=128)
 def _definitions(tools: Toolset, strict: bool) -> dict[str, bytes]:
     """Each tool's definition by wire name. A set never changes, so its bytes are made once."""
-    found: dict[str, bytes] = {}
-    for tool in tools.definitions():
-        name = wire_name(tool.name)
-        schema, enforced = _lowered(tool.parameters, strict=strict)
-        function: Object = {"name": name, "description": clean(tool.description), "parameters": schema}
-        if enforced:
-            function["strict"] = True
-        if not tool.description:
-            del function["description"]
-        found[name] = dumps({"type": "function", "function": function})
-    return found
+    entries = tool_definitions(tools.definitions(), "openai-chat", strict=strict)
+    return {entry["function"]["name"]: dumps(entry) for entry in entries}
 
 
 def _tools(dialect: Dialect, request: ModelRequest, capabilities: Capabilities) -> dict[str, bytes]:
@@ -297,11 +283,9 @@ def _options(dialect: Dialect, settings: Settings, capabilities: Capabilities, *
 
 
 def _response_format(output: OutputSchema) -> Object:
-    schema, enforced = _lowered(output.schema, strict=output.strict)
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": output.name, "schema": schema, "strict": enforced},
-    }
+    lowered = lower(output.schema, "openai-strict" if output.strict else "openai")
+    shape = {"name": output.name, "schema": lowered.schema, "strict": lowered.strict_ok}
+    return {"type": "json_schema", "json_schema": shape}
 
 
 def _extra(key: str, value: Any) -> bytes:

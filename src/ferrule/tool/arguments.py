@@ -302,7 +302,7 @@ class SchemaParameters:
         """Compile the schema."""
         self.schema: Schema = {"type": "object"} if schema is None else dict(schema)
         self.faults: Callable[[Any], list[tuple[str, str]]] = schema_check(self.schema, f"tool {owner!r}")
-        if "object" not in _types([{"type": self.schema.get("type", "object")}]):
+        if "object" not in listed(self.schema.get("type", "object")):
             raise ToolDefinitionError(
                 f"the schema of tool {owner!r} admits no object, but arguments are one. "
                 'Write {"type": "object", "properties": {…}}.'
