@@ -362,7 +362,7 @@ def test_an_exception_that_is_returned_is_a_failure_too() -> None:
     [
         (ToolResult("x", False, parts=[{"type": "image"}]), "part 0"),
         (ToolResult("x", False, parts=["image"]), None),  # pyright: ignore[reportArgumentType]
-        (ToolResult("x", False, parts=[7]), "part 0 is int"),  # pyright: ignore[reportArgumentType]
+        (ToolResult("x", False, parts=[7]), "part 0: int is no part"),  # pyright: ignore[reportArgumentType]
         (ToolResult("x", True, {"pending": {"id": "r"}}), "malformed request"),
         (ToolResult("x", True, {"pending": 7}), "malformed request"),
     ],

@@ -10,7 +10,7 @@ register theirs.
 """
 
 from ferrule.strict_json._back import restore
-from ferrule.strict_json._shape import MAX_NODES, MAX_TYPED_NODES, Codec, Opaque, register, type_name
+from ferrule.strict_json._shape import MAX_NODES, MAX_TYPED_NODES, Codec, Opaque, is_a, register, type_name
 from ferrule.strict_json._text import clean, dumps, parse
 from ferrule.strict_json._walk import MAX_BYTES, MAX_DEPTH, SPILL_BYTES, plain, text_of, typed
 
@@ -24,6 +24,7 @@ __all__ = [
     "Opaque",
     "clean",
     "dumps",
+    "is_a",
     "parse",
     "plain",
     "register",

@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesVi
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
+
+from typing_extensions import TypeIs
 
 from ferrule.strict_json._text import clean, is_clean
 
@@ -29,6 +31,7 @@ MAX_TEXT = 1_000
 MAX_ROWS = 1_000
 SAFE_INT = 2**53
 SECRET = "**********"
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ Shape = Leaf | Again | Array | Object
 Shaper = Callable[[Any], Shape]
 
 
-# -- names and text ---------------------------------------------------------------------------------------------
+# -- names, kinds and text --------------------------------------------------------------------------------------
 
 
 def class_name(cls: type) -> str:
@@ -115,6 +118,21 @@ def class_name(cls: type) -> str:
 def type_name(x: object) -> str:
     """Qualified name of the object's class."""
     return class_name(type(x))
+
+
+def is_a(value: object, kind: type[T] | tuple[type[T], ...]) -> TypeIs[T]:
+    """Whether a value is of a class, by its real class: whatever its `__class__` says, or raises, does not count.
+
+    Args:
+        value: Any object whatever.
+        kind: A class, or several.
+
+    Since 0.1.
+    """
+    try:
+        return issubclass(type(value), kind)
+    except Exception:  # asked by an abstract class, a metaclass may answer whatever it likes
+        return False
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
