@@ -14,10 +14,11 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Literal, Protocol, cast
 
 from ferrule.errors import ContentPartError
-from ferrule.strict_json import Codec, clean, is_a, register
+from ferrule.strict_json import Codec, clean, is_a, kind_of, register
 
 PartType = Literal["text", "image", "file", "audio"]
 MEDIA_KINDS = ("image", "file", "audio")
@@ -72,7 +73,7 @@ class Part:
             if is_a(value, str):
                 object.__setattr__(self, key, clean(value))
             elif value is not None:
-                raise ContentPartError(f"the field {key!r} of a part must be str, not {type(value).__name__}.")
+                raise ContentPartError(f"the field {key!r} of a part must be str, not {kind_of(value)}.")
         if not self.type:
             raise ContentPartError("a part needs a type. Use text, image, file or audio.")
         if self.type == "text":
@@ -198,7 +199,7 @@ def audio(
 def _build(kind: str, source: Any, mime_type: str | None, name: str | None, limit: int | None) -> Part:
     for what, value, wanted in (("mime_type", mime_type, str), ("name", name, str), ("max_part_bytes", limit, int)):
         if value is not None and not is_a(value, wanted):
-            given = type(value).__name__
+            given = kind_of(value)
             raise ContentPartError(f"{what} of {_a(kind)} part must be {wanted.__name__}, not {given}. Correct it.")
     _check_one_line("mime_type", mime_type)
     if is_a(source, os.PathLike):
@@ -218,7 +219,7 @@ def _build(kind: str, source: Any, mime_type: str | None, name: str | None, limi
         raw, handle = _read_file(source)
         return _from_bytes(kind, raw, mime_type, name, handle, limit)
     raise ContentPartError(
-        f"{_a(kind)} part cannot be read from {type(source).__name__}. Give a path, bytes, a binary file or a URL."
+        f"{_a(kind)} part cannot be read from {kind_of(source)}. Give a path, bytes, a binary file or a URL."
     )
 
 
@@ -226,9 +227,7 @@ def _path_text(source: os.PathLike[str]) -> str:
     try:
         return os.fsdecode(source)
     except Exception as error:  # its __fspath__ may raise, or give anything
-        raise ContentPartError(
-            f"the path of the part cannot be read: {type(error).__name__}. Give it as str."
-        ) from error
+        raise ContentPartError(f"the path of the part cannot be read: {kind_of(error)}. Give it as str.") from error
 
 
 def _can_read(source: object) -> bool:
@@ -304,7 +303,7 @@ def _read_path(path: str, limit: int | None) -> bytes:
         with open(path, "rb") as handle:
             return handle.read() if limit is None else handle.read(limit + 1)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else kind_of(error)
         cause = error if len(path) <= 200 else None  # its text repeats the path
         raise ContentPartError(f"cannot read the part from {_shown(path)}: {reason}. Check the path.") from cause
 
@@ -315,9 +314,9 @@ def _read_file(handle: Any) -> tuple[bytes, str | None]:
         raw = b"" if is_text else handle.read()
         name = getattr(handle, "name", None)
     except Exception as error:  # file objects of others raise what they like, a broken archive EOFError
-        raise ContentPartError(f"cannot read the part from the file object: {type(error).__name__}.") from error
+        raise ContentPartError(f"cannot read the part from the file object: {kind_of(error)}.") from error
     if is_text or not is_a(raw, _BYTES):
-        given = "text" if is_text else type(raw).__name__
+        given = "text" if is_text else kind_of(raw)
         raise ContentPartError(f"the file object gives {given}, not bytes. Open it in binary mode, 'rb'.")
     return bytes(raw), name if is_a(name, str) else None
 
@@ -382,7 +381,7 @@ def sniff(raw: bytes) -> str | None:
     Since 0.1.
     """
     if not is_a(raw, _BYTES):
-        raise ContentPartError(f"a media type is told from bytes, not from {type(raw).__name__}. Read the file first.")
+        raise ContentPartError(f"a media type is told from bytes, not from {kind_of(raw)}. Read it first.")
     import filetype  # pyright: ignore[reportMissingTypeStubs] - only those who build parts pay for its table
 
     head = bytes(raw[:4096])
@@ -459,12 +458,13 @@ def from_dict(value: Mapping[str, Any]) -> Part:
     Since 0.1.
     """
     if not is_a(value, Mapping):
-        raise ContentPartError(f"{type(value).__name__} is no part. {_MEND}")
+        raise ContentPartError(f"{kind_of(value)} is no part. {_MEND}")
     try:
-        fields: dict[Any, Any] = dict(value)
-    except Exception as error:  # a mapping of others
-        raise ContentPartError(f"the dict of a part cannot be read: {type(error).__name__}. {_MEND}") from error
-    extra = next((k for k in fields if k not in _KEYS), None)
+        keys = list(islice(value, len(_KEYS) + 1))  # one more cannot be a field, and a mapping of others may be endless
+        fields: dict[Any, Any] = {k: value[k] for k in keys if k in _KEYS}
+    except Exception as error:  # the mapping's own code
+        raise ContentPartError(f"the dict of a part cannot be read: {kind_of(error)}. {_MEND}") from error
+    extra = next((k for k in keys if k not in _KEYS), None)
     if extra is not None:
         raise ContentPartError(f"a part has no field {_shown(str(extra))}. Its fields are {', '.join(_KEYS)}.")
     made = Part(**{"type": "", **fields})
@@ -501,7 +501,7 @@ def normalize_parts(values: Iterable[Part | Mapping[str, Any] | str]) -> list[di
     """
     if is_a(values, (str, Part, Mapping, *_BYTES)) or not is_a(values, Iterable):
         raise ContentPartError(
-            f"parts must be a list of parts, not {type(cast('object', values)).__name__}. Put it into a list."
+            f"parts must be a list of parts, not {kind_of(cast('object', values))}. Put it into a list."
         )
     found: list[dict[str, Any]] = []
     for i, value in enumerate(values):
@@ -524,9 +524,7 @@ def decoded_len(data: str | None) -> int:
     Since 0.1.
     """
     if data is not None and not is_a(data, str):
-        raise ContentPartError(
-            f"the data of a part must be base64 text, not {type(data).__name__}. Use file() for bytes."
-        )
+        raise ContentPartError(f"the data of a part must be base64 text, not {kind_of(data)}. Use file() for bytes.")
     return len(data) // 4 * 3 - data[-2:].count("=") if data else 0
 
 

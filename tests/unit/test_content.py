@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.values import Faceless
 
 from ferrule.content import (
     Part,
@@ -467,17 +468,6 @@ def test_any_bytes_come_back_from_a_file_part(raw: bytes, make: Callable[..., Pa
 MEND = "Use text(), image(), file() or audio(), or a dict that to_dict() made."
 
 
-class Hostile:
-    """Whatever is asked of it, it raises."""
-
-    @property
-    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        raise RuntimeError("no class")
-
-    def __getattr__(self, name: str) -> Any:
-        raise RuntimeError("no attribute")
-
-
 class Unreadable(dict[str, Any]):
     """A dict that cannot be gone through."""
 
@@ -501,7 +491,7 @@ NO_PARTS: list[tuple[Any, str]] = [
     (b"raw", f"bytes is no part. {MEND}"),
     (["a"], f"list is no part. {MEND}"),
     (Part, f"type is no part. {MEND}"),
-    (Hostile(), f"Hostile is no part. {MEND}"),
+    (Faceless(), f"Faceless is no part. {MEND}"),
     ({"type": "text", "text": 5}, "the field 'text' of a part must be str, not int."),
     ({}, "a part needs a type. Use text, image, file or audio."),
 ]
@@ -518,7 +508,7 @@ def test_what_is_no_part_is_refused_by_each_function_that_takes_one(value: Any, 
 MISUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: from_dict(Unreadable(type="text")), f"the dict of a part cannot be read: RuntimeError. {MEND}"),
     (lambda: Part(None), "a part needs a type. Use text, image, file or audio."),  # pyright: ignore
-    (lambda: Part(Hostile()), "the field 'type' of a part must be str, not Hostile."),  # pyright: ignore
+    (lambda: Part(Faceless()), "the field 'type' of a part must be str, not Faceless."),  # pyright: ignore
     (lambda: text(5), "the field 'text' of a part must be str, not int."),  # pyright: ignore
     (lambda: part(), "a part needs a type. Use text, image, file or audio."),
     (lambda: normalize_parts(5), "parts must be a list of parts, not int. Put it into a list."),  # pyright: ignore
@@ -526,8 +516,8 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: normalize_parts({"type": "text"}), "parts must be a list of parts, not dict. Put it into a list."),
     (lambda: normalize_parts(text("a")), "parts must be a list of parts, not Part. Put it into a list."),  # pyright: ignore
     (lambda: decoded_len(5), "the data of a part must be base64 text, not int. Use file() for bytes."),  # pyright: ignore
-    (lambda: sniff("text"), "a media type is told from bytes, not from str. Read the file first."),  # pyright: ignore
-    (lambda: image(Hostile()), "an image part cannot be read from Hostile. Give a path, bytes, a binary file or a URL."),  # pyright: ignore
+    (lambda: sniff("text"), "a media type is told from bytes, not from str. Read it first."),  # pyright: ignore
+    (lambda: image(Faceless()), "an image part cannot be read from Faceless. Give a path, bytes, a binary file or a URL."),  # pyright: ignore
     (lambda: file(BadPath()), "the path of the part cannot be read: RuntimeError. Give it as str."),
     (lambda: file(b"", mime_type=5), "mime_type of a file part must be str, not int. Correct it."),  # pyright: ignore
     (lambda: image(PNG, name=b"a"), "name of an image part must be str, not bytes. Correct it."),  # pyright: ignore

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.unit.values import HOSTILE, Faceless, FacelessError, shrink
 
 from ferrule import (
     Failure,
@@ -404,6 +405,34 @@ def test_parts_that_are_no_list_make_a_failure_that_says_so(parts: Any) -> None:
     made = as_result(ToolResult("x", False, None, parts))
     assert f"The tool returned parts as {type(parts).__name__}, not as a list." == made.error
     assert "done" in repr(ToolResult("x", False, None, parts))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_whatever_a_tool_returns_or_puts_into_its_result_becomes_a_result(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shrink(monkeypatch)
+    value = HOSTILE[name]()
+    assert as_result(value).status == ("failed" if issubclass(type(value), BaseException) else "done")
+    assert as_result([value, Part("text", text="a")]).status == "done"
+    assert as_result(ToolResult("x", False, {"pending": value})).error is not None
+    assert as_result(ToolResult("x", False, None, [value])).status in ("done", "failed")
+    assert as_result(ToolResult("x", False, None, value)).error is not None
+    assert ToolResult.ok(value) != value
+    repr(ToolResult.ok(value, metadata={"k": value}))
+
+
+@pytest.mark.parametrize("cls", [Faceless, FacelessError])
+def test_what_is_no_field_of_a_result_is_misuse_whatever_it_says_of_itself(cls: Any) -> None:
+    for make in (
+        lambda: ToolResult(cls(), False),
+        lambda: ToolResult("x", cls()),
+        lambda: ToolResult("x", False, cls()),
+    ):
+        with pytest.raises(UsageError, match=cls.__name__):
+            make()
+    with pytest.raises(UsageError, match="Faceless"):
+        ToolResult.failed(Faceless())  # pyright: ignore[reportArgumentType]
 
 
 def test_a_request_written_as_a_dict_is_converted() -> None:

@@ -115,6 +115,31 @@ def class_name(cls: type) -> str:
         return "object"
 
 
+_NAME: Any = vars(type)["__name__"]
+
+
+def bare_name(cls: type) -> str:
+    """Name of a class without its module, whatever a metaclass says.
+
+    Args:
+        cls: Any class.
+
+    Since 0.1.
+    """
+    return _NAME.__get__(cls)
+
+
+def kind_of(x: object) -> str:
+    """Name of the object's class without its module.
+
+    Args:
+        x: Any object whatever.
+
+    Since 0.1.
+    """
+    return bare_name(type(x))
+
+
 def type_name(x: object) -> str:
     """Qualified name of the object's class."""
     return class_name(type(x))
@@ -233,7 +258,7 @@ def _named_tuple(x: Any) -> Shape:
 
 
 def _exception(x: BaseException) -> Shape:
-    return Object((("type", type(x).__name__), ("message", _text_of(x))), type_name(x))
+    return Object((("type", kind_of(x)), ("message", _text_of(x))), type_name(x))
 
 
 # -- numpy, pandas, polars --------------------------------------------------------------------------------------

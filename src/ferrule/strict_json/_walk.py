@@ -21,6 +21,7 @@ from ferrule.strict_json._shape import (
     Shaper,
     int_as_number,
     int_as_text,
+    kind_of,
     plain_float,
     plain_shaper,
     to_base64,
@@ -146,7 +147,7 @@ class _Walk:
         except Exception as error:  # whatever the object's own code raises: a value must not fail because of its looks
             if error is self.failure:
                 raise
-            target[key] = self.mark(x, f"unreadable, {type(error).__name__}")
+            target[key] = self.mark(x, f"unreadable, {kind_of(error)}")
 
     def mark(self, x: object, reason: str) -> Any:
         return self.dialect.marker(type_name(x), reason)

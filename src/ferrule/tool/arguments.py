@@ -20,7 +20,7 @@ from uuid import UUID
 import orjson
 
 from ferrule.errors import JSONSyntaxError, ToolDefinitionError, UsageError
-from ferrule.strict_json import dumps, parse, plain
+from ferrule.strict_json import dumps, is_a, kind_of, parse, plain
 
 Schema = dict[str, Any]
 MAX_FAULTS = 10
@@ -99,15 +99,15 @@ def as_text(arguments: object) -> str | bytes:
 
     Since 0.1.
     """
-    if isinstance(arguments, bytes):
-        return "{}" if arguments.strip() in (b"", b"null") else arguments
-    if isinstance(arguments, str):
+    if is_a(arguments, str):
         return "{}" if arguments.strip() in ("", "null") else _encodable(arguments)
+    if is_a(arguments, bytes):
+        return "{}" if arguments.strip() in (b"", b"null") else arguments
     if arguments is None:
         return "{}"
-    if isinstance(arguments, Mapping):
+    if is_a(arguments, Mapping):
         return _written(cast("Mapping[str, Any]", arguments))
-    raise UsageError(f"arguments must be a mapping, JSON text or None, not {type(arguments).__name__}.")
+    raise UsageError(f"arguments must be a mapping, JSON text or None, not {kind_of(arguments)}.")
 
 
 def _encodable(text: str) -> str:
@@ -127,23 +127,26 @@ def _written(arguments: Mapping[str, Any]) -> bytes:
         text = json.dumps(
             dict(arguments), ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json_value
         )
-        return _encodable(text).encode()
     except RecursionError:
         reason = "nested too deeply"
     except ValueError:
         reason = "NaN, an infinity, or a value that contains itself"
     except TypeError as error:
         reason = str(error)
+    except Exception as error:  # the objects' own code
+        reason = f"an object in them raised {kind_of(error)}"
+    else:
+        return _encodable(text).encode()
     raise InvalidArguments(f"The arguments cannot be written as JSON: {reason}.")
 
 
 def _json_value(value: Any) -> Any:
     """What stands in JSON for an instance of a parameter's type."""
-    if isinstance(value, _LEAVES):
+    if is_a(value, _LEAVES):
         return plain(value, big_ints="number")
-    if isinstance(value, Mapping):
+    if is_a(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
-    if isinstance(value, Set):
+    if is_a(value, Set):
         return list(cast("Set[Any]", value))
     cls = cast("Any", type(value))
     if dataclasses.is_dataclass(cls):
@@ -151,7 +154,7 @@ def _json_value(value: Any) -> Any:
     for method, options in (("get_secret_value", {}), ("tolist", {}), ("model_dump", {"by_alias": True})):
         if hasattr(cls, method):
             return getattr(value, method)(**options)
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    raise TypeError(f"{kind_of(value)} has no JSON form")
 
 
 _LEAVES = (Decimal, UUID, PurePath, dt.date, dt.time, dt.timedelta, bytes, bytearray, Enum)

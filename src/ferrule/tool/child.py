@@ -10,16 +10,19 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib
-import inspect
 import os
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable
+from types import GeneratorType
 from typing import Any, Protocol, cast, runtime_checkable
 
 from ferrule.errors import ToolDefinitionError
 from ferrule.result import classify, describe_exception
-from ferrule.strict_json import dumps, parse, typed
+from ferrule.strict_json import dumps, is_a, parse, typed
 from ferrule.tool.arguments import Fault, Parameters, Schema, json_type, read
+
+AWAITABLE: type[Awaitable[Any]] = cast("Any", Awaitable)
+GENERATOR: type[Generator[Any, Any, Any]] = GeneratorType
 
 
 @runtime_checkable
@@ -146,7 +149,7 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
         parameters = found.parameters if isinstance(found, FunctionLike) else _AnyObject()
         arguments, _ = read(parameters, text)
         value = _call(cast("Callable[..., Any]", function_of(found)), arguments)
-        if isinstance(value, BaseException):  # returned, it is a failure as anywhere
+        if is_a(value, BaseException):  # returned, it is a failure as anywhere
             raise value
         return {"value": typed(value)}
     except BaseException as error:  # SystemExit too: whatever the function does, the caller learns of it
@@ -155,9 +158,9 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
 
 def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     value = function(**arguments)
-    if inspect.isgenerator(value):
+    if is_a(value, GENERATOR):
         return _exhausted(value)
-    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+    return asyncio.run(_awaited(value)) if is_a(value, AWAITABLE) else value
 
 
 def _exhausted(steps: Generator[Any, Any, Any]) -> Any:

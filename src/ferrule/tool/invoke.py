@@ -16,11 +16,13 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapp
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
+from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.result import Failure, ToolResult, as_result, classify, leaves_of, suspended
-from ferrule.strict_json import dumps, plain
+from ferrule.strict_json import dumps, is_a, kind_of, plain
 from ferrule.tool.arguments import InvalidArguments, read
+from ferrule.tool.child import AWAITABLE, GENERATOR
 from ferrule.tool.context import Context, Suspend
 from ferrule.tool.output import bounded, checked
 from ferrule.tool.process import call_isolated
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 Runs = Literal["step", "inline", "task", "thread", "process"]
 Late = Callable[[ToolResult], None]
 CANCEL_SECONDS = 5.0
+_STREAM: type[AsyncGenerator[Any, Any]] = AsyncGeneratorType
 # From 3.12 on a task takes its first step at once: a tool that need not wait costs no turn of the event loop.
 _TASK: Any = partial(asyncio.Task, eager_start=True) if sys.version_info >= (3, 12) else asyncio.Task
 _AWAITS = frozenset({"GET_AWAITABLE", "SEND", "YIELD_VALUE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH"})
@@ -123,7 +126,7 @@ async def execute(
     try:
         if tool.runs == "step":
             value = _step(tool.start(values, inner))
-            if type(value) not in _SETTLED and _is_live(value):
+            if _is_live(value):
                 value = await _Attempt(tool, values, inner, text, late).in_task(value)
         else:
             value = await _Attempt(tool, values, inner, text, late).run()
@@ -160,13 +163,13 @@ def _from_error(error: BaseException, *, once: bool) -> ToolResult:
     """Data from what a tool raised; what ends the process or comes from outside goes on."""
     leaves = leaves_of(error)
     for leaf in leaves:
-        if isinstance(leaf, asyncio.CancelledError):
+        if is_a(leaf, asyncio.CancelledError):
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise error
-        elif isinstance(leaf, KeyboardInterrupt | SystemExit | GeneratorExit):
+        elif is_a(leaf, (KeyboardInterrupt, SystemExit, GeneratorExit)):
             raise error
-    asked = next((leaf for leaf in leaves if isinstance(leaf, Suspend)), None)
+    asked = next((leaf for leaf in leaves if is_a(leaf, Suspend)), None)
     if asked is not None:
         return suspended(asked.request)
     result = ToolResult.failed(error)
@@ -177,7 +180,7 @@ def _from_error(error: BaseException, *, once: bool) -> ToolResult:
 
 def _proves_nothing(error: BaseException) -> bool:
     """Whether a lost connection or a time-out leaves open what happened on the other side."""
-    refused = isinstance(error, ConnectionRefusedError) or "Connect" in type(error).__name__.replace("Connection", "")
+    refused = is_a(error, ConnectionRefusedError) or "Connect" in kind_of(error).replace("Connection", "")
     return not refused and classify(error)[0] in ("timeout", "unavailable")
 
 
@@ -255,7 +258,7 @@ class _Attempt:
         """Call the sync body; a generator is run to its end here."""
         try:
             value = self.start()
-            return _exhaust(value, self.report) if inspect.isgenerator(value) else value
+            return _exhaust(value, self.report) if is_a(value, GENERATOR) else value
         except StopIteration as error:  # a future cannot carry it: whoever waits would wait for ever
             return ToolResult.failed(error)
 
@@ -321,7 +324,7 @@ class _Attempt:
 
     def settle_late(self, ended: Any) -> None:
         error = ended.exception() if not ended.cancelled() else asyncio.CancelledError()
-        if self.late is None or isinstance(error, asyncio.CancelledError):
+        if self.late is None or is_a(error, asyncio.CancelledError):
             return
         self.late(ToolResult.failed(error) if error is not None else as_result(ended.result()))
 
@@ -331,16 +334,21 @@ _SETTLED = frozenset({str, int, float, bool, type(None), dict, list, ToolResult}
 
 def _is_live(value: Any) -> bool:
     """Whether a value must be awaited or run before it is one."""
-    return inspect.isawaitable(value) or inspect.isasyncgen(value) or inspect.isgenerator(value)
+    try:
+        if type(value) in _SETTLED:
+            return False
+    except TypeError:  # a class that cannot be hashed
+        pass
+    return is_a(value, (AWAITABLE, GENERATOR, _STREAM))
 
 
 async def _consume(value: Any, report: Callable[[Any], None]) -> Any:
     """The value that a coroutine or generator ends with; an async generator's is its last yield."""
-    if inspect.isawaitable(value):
+    if is_a(value, AWAITABLE) or (is_a(value, GENERATOR) and inspect.isawaitable(value)):
         value = await value
-    if inspect.isasyncgen(value):
-        return await _last(cast("AsyncGenerator[Any, Any]", value), report)
-    if inspect.isgenerator(value):  # its steps are sync code, which must not hold the event loop
+    if is_a(value, _STREAM):
+        return await _last(value, report)
+    if is_a(value, GENERATOR):  # its steps are sync code, which must not hold the event loop
         return await asyncio.wrap_future(POOL.submit(partial(_exhaust, value, report)))
     return value
 

@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from ferrule.content import Part
 from ferrule.errors import ToolDefinitionError
 from ferrule.result import Failure, ToolResult
-from ferrule.strict_json import dumps, plain
+from ferrule.strict_json import dumps, kind_of, plain
 from ferrule.tool.arguments import Schema, path_text, schema_check
 from ferrule.tool.schema import readable
 
@@ -108,7 +108,7 @@ def _by_type(adapter: TypeAdapter[Any], annotation: Any) -> Callable[[Any], str 
         except ValidationError as error:
             return _text((path_text(e["loc"]), e["msg"]) for e in error.errors(include_url=False, include_input=False))
         except Exception as error:  # the same
-            return f"a validator raised {type(error).__name__}"
+            return f"a validator raised {kind_of(error)}"
         return None
 
     return fault

@@ -28,7 +28,7 @@ from pydantic_core import PydanticSerializationError, SchemaValidator, to_jsonab
 from typing_extensions import Format, get_annotations
 
 from ferrule.errors import ToolDefinitionError
-from ferrule.strict_json import parse
+from ferrule.strict_json import kind_of, parse
 from ferrule.tool.arguments import Fault, Schema, json_type, path_text
 from ferrule.tool.docstring import About, parse_docstring
 
@@ -72,7 +72,7 @@ class Signature:
         except ValidationError as error:
             errors: list[Any] = error.errors(include_url=False, include_input=False)
         except Exception as error:  # validators of the user's classes may raise anything
-            errors = [{"loc": (), "type": "", "msg": f"cannot be checked, a validator raised {type(error).__name__}"}]
+            errors = [{"loc": (), "type": "", "msg": f"cannot be checked, a validator raised {kind_of(error)}"}]
         else:
             source = text if isinstance(text, str) else text.decode()
             if self.fills or source.count(":") != len(found) or "NaN" in source or "Infinity" in source:

@@ -8,10 +8,12 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from types import GeneratorType
 from typing import Any
 
 import pytest
 from tests.clock import run
+from tests.unit.values import ENDLESS, HOSTILE, shrink
 
 from ferrule import Answer, Context, Part, Request, Tool, ToolResult, Variables, tool
 from ferrule.tool.invoke import how_it_runs, invoke
@@ -33,6 +35,39 @@ async def echo(value: Any) -> Any:
 def test_a_falsy_value_is_a_success(value: Any) -> None:
     result = run(echo.call({"value": value}))
     assert (result.status, result.value) == ("done", value)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("thread", [True, False])
+def test_whatever_a_tool_returns_or_raises_the_call_ends_with_a_result(
+    name: str, thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shrink(monkeypatch)
+    value = HOSTILE[name]()
+    if issubclass(type(value), KeyboardInterrupt | GeneratorType):
+        return
+
+    @tool(effect="read", thread=thread)
+    def give() -> Any:
+        return value
+
+    @tool(effect="read")
+    async def give_async() -> Any:
+        await asyncio.sleep(0)
+        return value
+
+    @tool(effect="read")
+    async def throw() -> Any:
+        raise value
+
+    fails = issubclass(type(value), BaseException)
+    assert asyncio.run(give.call()).is_error == asyncio.run(give_async.call()).is_error == fails
+    assert asyncio.run(throw.call()).is_error
+
+
+@pytest.mark.parametrize("name", sorted(HOSTILE.keys() - ENDLESS))
+def test_whatever_stands_among_the_arguments_the_call_ends_with_a_result(name: str) -> None:
+    assert asyncio.run(echo.call({"value": HOSTILE[name]()})).status in ("done", "failed")
 
 
 def test_a_result_that_a_tool_returns_is_taken_as_it_is() -> None:
