@@ -78,7 +78,8 @@ class ToolResult:
 
     Made with this constructor, a result has `value` equal to `output`, or None
     when it is an error. `ToolResult.ok`, `ToolResult.failed` and `pending` say
-    more in fewer words.
+    more in fewer words. However it is made, one with a request is suspended:
+    `is_error` is True, and there is neither value nor failure.
 
     Args:
         output: What the model reads.
@@ -111,10 +112,13 @@ class ToolResult:
             raise UsageError(f"metadata must be a dict or None, not {kind_of(self.metadata)}.")
         if type(self.output) is not str or not self.output.isascii():
             object.__setattr__(self, "output", clean(self.output))
+        if self.pending is not None:
+            for name, settled in (("is_error", True), ("value", None), ("failure", None)):
+                object.__setattr__(self, name, settled)
+        elif self.is_error and self.failure is None:
+            object.__setattr__(self, "failure", _REFUSED)
         if self.value is _UNSET:
             object.__setattr__(self, "value", None if self.is_error else self.output)
-        if self.is_error and self.failure is None and not (self.metadata and self.metadata.get("pending")):
-            object.__setattr__(self, "failure", _REFUSED)
 
     @property
     def status(self) -> Status:
@@ -435,8 +439,7 @@ def take(result: ToolResult) -> ToolResult:
         except RequestError as error:
             return ToolResult.failed(f"The tool suspended with a malformed request: {error}", code="exception")
         if request is not found or not result.is_error or result.failure is not None:
-            more = {**cast("dict[str, Any]", result.metadata), "pending": request}
-            result = replace(result, is_error=True, metadata=more, failure=None, value=None)
+            result = replace(result, metadata={**cast("dict[str, Any]", result.metadata), "pending": request})
     given: object = result.parts
     if given is None:
         return result

@@ -35,6 +35,7 @@ from ferrule.result import FAILURE_CODES, RETRYABLE, as_result, describe_excepti
 from ferrule.strict_json import dumps
 
 DATA = "aGVsbG8gd29ybGQ="
+REQUEST = Request("r", "input", "?")
 PART = {"type": "file", "mimeType": "text/plain", "data": DATA}
 
 
@@ -325,9 +326,37 @@ def test_a_plain_result_waits_for_nothing() -> None:
     assert pending_of(ToolResult("done", False, {"k": 1})) is None
 
 
-def test_a_result_with_a_request_is_suspended_whatever_its_flag_says() -> None:
-    made = as_result(ToolResult("wait", False, {"pending": Request("r", "input", "?")}))
-    assert (made.status, made.is_error, made.failure, made.value) == ("suspended", True, None, None)
+@pytest.mark.parametrize("request_", [REQUEST, REQUEST.to_dict()], ids=["object", "dict"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda m: ToolResult("wait", False, m),
+        lambda m: ToolResult("wait", True, m, failure=Failure("timeout")),
+        lambda m: ToolResult.ok(5, metadata=m),
+        lambda m: ToolResult.ok(5, output="five", parts=[PART], metadata=m),
+        lambda m: ToolResult.failed("no", metadata=m),
+        lambda m: dataclasses.replace(ToolResult.ok(5), metadata=m),
+    ],
+)
+def test_a_result_with_a_request_is_suspended_however_it_is_made(make: Any, request_: Any) -> None:
+    made = make({"pending": request_})
+    for result in (made, as_result(made), restore(typed(made)), copy.copy(made)):
+        assert (result.status, result.success, result.is_error) == ("suspended", False, True)
+        assert (result.error, result.failure, result.value, result.pending) == (None, None, None, REQUEST)
+
+
+def test_a_request_put_into_the_metadata_afterwards_counts_when_the_result_is_taken() -> None:
+    for given in (ToolResult.ok(5, metadata={"k": 1}), ToolResult.failed("no", metadata={"k": 1})):
+        assert given.metadata is not None
+        given.metadata["pending"] = REQUEST
+        made = as_result(given)
+        assert (made.status, made.is_error, made.failure, made.value) == ("suspended", True, None, None)
+
+
+def test_what_is_no_request_leaves_a_result_as_it_was_made() -> None:
+    made = ToolResult.ok(5, metadata={"pending": {"id": "r"}})
+    assert (made.status, made.is_error, made.value) == ("done", False, 5)
+    assert ToolResult("x", True, {"pending": {"id": "r"}}).failure == Failure("refused")
 
 
 # -- from whatever a tool returns -------------------------------------------------------------------------------
