@@ -186,7 +186,7 @@ class ToolResult:
         """A result that failed.
 
         Args:
-            message: What went wrong, for the model and for people; an exception is described, credentials taken out.
+            message: What went wrong, for the model and people; an exception is described. Credentials are taken out.
             code: A failure code; default `refused`, or what fits the exception.
             retryable: Whether trying again can help; default by code.
             retry_after: Seconds to wait before that.
@@ -202,7 +202,7 @@ class ToolResult:
             code, text = code or fitting, describe_exception(message)
         elif is_a(message, str):
             code = code or "refused"
-            text = message if message.strip() else code
+            text = scrub(message) if message.strip() else code
         else:
             raise UsageError(f"the message of a failure must be text or an exception, not {kind_of(message)}.")
         return ToolResult(text, True, metadata, None, None, Failure(code, kind, retryable, retry_after, details))

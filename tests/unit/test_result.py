@@ -286,6 +286,21 @@ def test_credentials_in_exceptions_and_groups_are_masked_and_the_text_is_bounded
         assert len(text) < 3_000
 
 
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("cannot reach postgres://app:FAKE@db.invalid/x", "cannot reach postgres://app:[redacted]@db.invalid/x"),
+        ("GET https://x.invalid/s?api_key=FAKE&q=1 failed", "GET https://x.invalid/s?api_key=[redacted]&q=1 failed"),
+        ("sent Authorization: Bearer FAKEFAKE1", "sent Authorization: Bearer [redacted]"),
+        ("there is no order A-1001", "there is no order A-1001"),
+    ],
+)
+def test_credentials_in_a_text_are_masked_as_in_an_exception(message: str, text: str) -> None:
+    assert ToolResult.failed(message).error == text
+    assert ToolResult.failed(ValueError(message)).error == f"ValueError: {text}"
+    assert ToolResult.ok(message).output == ToolResult(message, True).output == message
+
+
 def test_an_unknown_code_of_any_type_is_refused() -> None:
     for code in ("oops", "", None, 5, ["timeout"]):
         with pytest.raises(UsageError, match="unknown failure code"):

@@ -96,7 +96,8 @@ async def invoke(
     try:
         values, text = read(tool.parameters, arguments, omit_blank=tool.omit_blank)
     except InvalidArguments as error:
-        return ToolResult.failed(f"Tool {tool.name!r} was not called. {error}", code="invalid_arguments")
+        # Not by `failed`, which takes what follows `password:` for one; no value is quoted here.
+        return ToolResult(f"Tool {tool.name!r} was not called. {error}", True, failure=Failure("invalid_arguments"))
     return await execute(tool, values, context, text=text, late=late)
 
 
@@ -174,7 +175,8 @@ def _from_error(error: BaseException, *, once: bool) -> ToolResult:
         return suspended(asked.request)
     result = ToolResult.failed(error)
     if once and any(_proves_nothing(leaf) for leaf in leaves):
-        return ToolResult.failed(f"{result.output}; its effect may have happened.", code="outcome_unknown")
+        text = f"{result.output}; its effect may have happened."
+        return ToolResult(text, True, failure=Failure("outcome_unknown"))
     return result
 
 
@@ -443,14 +445,14 @@ async def _aside(
         values, _ = read(tool.parameters, arguments, omit_blank=tool.omit_blank)
     except InvalidArguments as error:
         text = f"Tool {tool.name!r} was not called. {error}"
-        return ToolResult.failed(text, code=code or "invalid_arguments")
+        return ToolResult(text, True, failure=Failure(code or "invalid_arguments"))
     inner = _for_call(tool, values, context)
     attempt = _Attempt(tool, values, inner, start=partial(function, inner, values))
     try:
         value = await attempt.run(how_it_runs(function, thread=True, process=False))
     except BaseException as error:
         value = _from_error(error, once=False)
-        return ToolResult.failed(value.output, code=code) if code and value.error else value
+        return ToolResult(value.output, True, failure=Failure(code)) if code and value.error else value
     if inner.cancelled():
         return ToolResult.failed(f"Tool {tool.name!r} did not answer in time.", code=code or "timeout")
     return None if value is None else as_result(value)

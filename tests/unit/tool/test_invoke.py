@@ -158,6 +158,26 @@ def test_an_exception_becomes_a_failure_with_type_and_message(error: Exception, 
     assert (result.error, result.failure.code, result.failure.type) == (text, code, type(error).__name__)
 
 
+def test_what_follows_a_masked_credential_is_still_told() -> None:
+    @tool
+    async def pay() -> None:
+        raise TimeoutError("sent Authorization: Token FAKEFAKE1")
+
+    text = "TimeoutError: sent Authorization: [redacted]"
+    assert run(pay.call()).error == f"{text}; its effect may have happened."
+
+
+def test_a_parameter_named_like_a_credential_is_told_like_any_other() -> None:
+    @tool
+    async def sign_in(password: str, api_key: int) -> None: ...
+
+    text = (
+        "Tool 'sign_in' was not called. The arguments do not fit the schema. password: is required; "
+        "api_key: should be a valid integer, unable to parse string as an integer (got string)."
+    )
+    assert run(sign_in.call({"api_key": "FAKE"})).error == text
+
+
 @pytest.mark.case("C035")
 def test_the_leaves_of_an_exception_group_are_told() -> None:
     group = ExceptionGroup("x", [ExceptionGroup("y", [ConnectionRefusedError("p")]), ValueError("v")])
