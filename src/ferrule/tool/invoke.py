@@ -427,8 +427,8 @@ async def invoke_check(tool: Tool, arguments: Any, context: Context[Any] | None)
         context: As for `invoke`.
 
     Returns:
-        A result when it happened; None when it did not, or without a check; a failure with the code `outcome_unknown`
-        when the check itself failed.
+        A result when it happened, also for a check that says True; None when it did not, for one that says None or
+        False, or without a check; a failure with the code `outcome_unknown` when the check itself failed.
 
     Since 0.1.
     """
@@ -438,7 +438,7 @@ async def invoke_check(tool: Tool, arguments: Any, context: Context[Any] | None)
 async def _aside(
     tool: Tool, function: Any, arguments: Any, context: Context[Any] | None, code: str | None
 ) -> ToolResult | None:
-    """Call a tool's preview or check like its body; `code` is the code of whatever keeps it from answering."""
+    """Call a tool's preview or check like its body; `code` is a check's, for whatever keeps it from answering."""
     if function is None:
         return None
     try:
@@ -455,4 +455,10 @@ async def _aside(
         return ToolResult(value.output, True, failure=Failure(code)) if code and value.error else value
     if inner.cancelled():
         return ToolResult.failed(f"Tool {tool.name!r} did not answer in time.", code=code or "timeout")
-    return None if value is None else as_result(value)
+    is_no = value is None or (code is not None and _is_false(value))
+    return None if is_no else as_result(value)
+
+
+def _is_false(value: object) -> bool:
+    """Whether a value is False, Python's or numpy's."""
+    return value is False or (kind_of(value) in ("bool", "bool_") and not value)

@@ -712,6 +712,46 @@ def test_a_check_that_finds_nothing_says_none_and_one_that_finds_it_gives_the_re
     assert run(pay.call_check({"amount": 5})) == ToolResult.ok("paid")
 
 
+@pytest.mark.parametrize(
+    ("says", "found"),
+    [
+        (None, None),
+        (False, None),
+        (True, ToolResult.ok(True)),
+        (ToolResult.ok(False), ToolResult.ok(False)),
+        (ToolResult.failed("no money"), ToolResult.failed("no money")),
+        (0, ToolResult.ok(0)),
+        ("", ToolResult.ok("")),
+        ([], ToolResult.ok([])),
+    ],
+    ids=repr,
+)
+def test_none_and_false_say_that_it_did_not_happen_and_all_else_that_it_did(says: Any, found: Any) -> None:
+    def look(ctx: Context[Any], arguments: dict[str, Any]) -> Any:
+        return says
+
+    async def look_async(ctx: Context[Any], arguments: dict[str, Any]) -> Any:
+        return says
+
+    for check in (look, look_async):
+        assert asyncio.run(tool(check=check)(plain_function).call_check()) == found
+
+
+@pytest.mark.needs("numpy")
+def test_a_truth_value_of_numpy_says_what_one_of_python_says() -> None:
+    import numpy as np
+
+    for says in (True, False):
+        check = tool(check=lambda ctx, arguments, says=says: np.array([says]).any())(plain_function).call_check()
+        assert (asyncio.run(check) is not None) == says
+
+
+def test_a_preview_that_says_false_is_shown() -> None:
+    assert asyncio.run(tool(preview=lambda ctx, arguments: False)(plain_function).call_preview()) == ToolResult.ok(
+        False
+    )
+
+
 def test_a_preview_sees_checked_arguments_and_nothing_is_called() -> None:
     called: list[int] = []
 
