@@ -228,11 +228,15 @@ class _Attempt:
     async def in_task(self, value: Any) -> Any:
         """Await a coroutine or async generator in a task of its own, so that the deadline holds for the caller."""
         task = _TASK(_consume(value, self.report), loop=self.loop)
-        if await self.ended(task):
-            return task.result()
-        task.cancel()
-        for _ in range(3):  # a well-behaved tool ends within a step or two of being cancelled
-            await asyncio.sleep(0)
+        try:
+            if await self.ended(task):
+                return task.result()
+            task.cancel()
+            for _ in range(3):  # a well-behaved tool ends within a step or two of being cancelled
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.watch(task)
+            raise
         if not task.done():
             self.watch(task)
             return self.timed_out("It was told to stop and may still be running")
@@ -268,9 +272,9 @@ class _Attempt:
         """Run the body in a child process, which the deadline really ends."""
         text = self.text if self.text is not None else dumps(plain(self.values, big_ints="number"))
         task = asyncio.ensure_future(call_isolated(cast("FunctionTool[..., Any]", self.tool), text, timeout=self.limit))
+        _ENDING.add(task)
+        task.add_done_callback(_ENDING.discard)
         if not await self.ended(task):
-            _ENDING.add(task)
-            task.add_done_callback(_ENDING.discard)
             return self.timed_out("Its process is being ended")
         outcome = task.result()
         if outcome.timed_out:
@@ -378,10 +382,11 @@ def _exhaust(stream: Generator[Any, Any, Any], report: Callable[[Any], None]) ->
 
 
 async def _ended(future: asyncio.Future[Any], seconds: float) -> bool:
-    """Wait for a future, at most so long; cancellation from outside cancels it and gives it a moment to end."""
+    """Wait for a future, at most so long; cancellation from outside cancels it and gives it a bit of that time to end."""
     if future.done():
         return True
     loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
     waiter = loop.create_future()
 
     def wake(_: object = None) -> None:
@@ -394,7 +399,7 @@ async def _ended(future: asyncio.Future[Any], seconds: float) -> bool:
         await waiter
     except asyncio.CancelledError:
         if future.cancel():
-            await asyncio.wait({future}, timeout=CANCEL_SECONDS)
+            await asyncio.wait({future}, timeout=max(min(CANCEL_SECONDS, until - loop.time()), 0))
         raise
     finally:
         timer.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import os
 import threading
 import time
@@ -237,6 +238,74 @@ def test_cancellation_from_outside_reaches_the_tool_and_the_caller() -> None:
 
     run(main())
     assert ended == ["tool"]
+
+
+@pytest.mark.parametrize(
+    ("timeout", "ends", "cancels", "released", "late"),
+    [
+        (60, 2, 1, 3.0, ["swallowed"]),  # the caller waits while the tool tidies up
+        (60, 100, 1, 6.0, ["swallowed"]),  # five seconds,
+        (4, 100, 1, 4.0, ["swallowed"]),  # and never beyond the deadline
+        (60, 100, 2, 2.0, ["swallowed"]),  # unless it is cancelled once more
+        (60, None, 1, 1.0, []),
+    ],
+)
+def test_a_cancelled_call_waits_for_its_tool_for_a_bounded_time_and_tells_its_end(
+    timeout: float, ends: float | None, cancels: int, released: float, late: list[str]
+) -> None:
+    @tool(effect="read", timeout=timeout)
+    async def work() -> str:
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            if ends is None:
+                raise
+            await asyncio.sleep(ends)
+        return "swallowed"
+
+    told: list[ToolResult] = []
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        task = asyncio.create_task(invoke(work, late=told.append))
+        for _ in range(cancels):
+            await asyncio.sleep(1)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        at = loop.time()
+        await asyncio.sleep(200)
+        assert len(asyncio.all_tasks()) == 1
+        return at
+
+    assert round(run(main()), 3) == released
+    assert [r.value for r in told] == late
+
+
+def test_what_a_cancelled_tool_raises_while_it_tidies_up_is_told_and_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @tool(effect="read")
+    async def work() -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            raise OSError("disk full")
+
+    told: list[ToolResult] = []
+
+    async def main() -> None:
+        task = asyncio.create_task(invoke(work, late=told.append))
+        await asyncio.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(1)
+
+    run(main())
+    gc.collect()
+    assert [r.error for r in told] == ["OSError: disk full"]
+    assert caplog.records == []
 
 
 def test_a_question_inside_a_task_group_suspends_the_call() -> None:
