@@ -324,12 +324,30 @@ def _no_retrieval(uri: str) -> Any:
     raise ValueError("remote references are not followed")
 
 
+def refuse_taken(taken: frozenset[str], given: Mapping[str, Any]) -> None:
+    """Refuse arguments under names that a function uses itself.
+
+    Args:
+        taken: Those names.
+        given: The arguments by name.
+
+    Raises:
+        Fault: Naming each.
+
+    Since 0.1.
+    """
+    clash = [name for name in given if name in taken]
+    if clash:
+        raise Fault([(name, "is not a parameter of this tool, which uses the name itself") for name in clash])
+
+
 class SchemaParameters:
     """Parameters told by a JSON Schema from outside, used as it is.
 
     Args:
         schema: The schema; None takes any arguments.
         owner: The tool, for the error.
+        taken: Names that the tool's function uses itself, so that no argument can have them.
 
     Raises:
         ToolDefinitionError: It is no valid schema, or refers to one elsewhere.
@@ -337,8 +355,9 @@ class SchemaParameters:
     Since 0.1.
     """
 
-    def __init__(self, schema: Mapping[str, Any] | None, owner: str) -> None:
+    def __init__(self, schema: Mapping[str, Any] | None, owner: str, taken: frozenset[str] = frozenset()) -> None:
         """Compile the schema."""
+        self.taken = taken
         self.schema: Schema = {"type": "object"} if schema is None else dict(schema)
         self.faults: Callable[[Any], list[tuple[str, str]]] = schema_check(self.schema, f"tool {owner!r}")
 
@@ -358,7 +377,10 @@ class SchemaParameters:
         faults = self.faults(data)
         if faults:
             raise Fault(faults)
-        return cast("dict[str, Any]", data)
+        found = cast("dict[str, Any]", data)
+        if self.taken:
+            refuse_taken(self.taken, found)
+        return found
 
 
 def schema_check(schema: Mapping[str, Any], owner: str) -> Callable[[Any], list[tuple[str, str]]]:

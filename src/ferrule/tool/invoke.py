@@ -382,7 +382,7 @@ def _exhaust(stream: Generator[Any, Any, Any], report: Callable[[Any], None]) ->
 
 
 async def _ended(future: asyncio.Future[Any], seconds: float) -> bool:
-    """Wait for a future, at most so long; cancellation from outside cancels it and gives it a bit of that time to end."""
+    """Wait for a future, at most so long; cancellation from outside leaves it a little of that time to end."""
     if future.done():
         return True
     loop = asyncio.get_running_loop()

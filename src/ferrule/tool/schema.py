@@ -15,7 +15,7 @@ import sys
 import types
 import typing
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Union, cast, get_args, get_origin
 from weakref import WeakKeyDictionary
@@ -29,7 +29,7 @@ from typing_extensions import Format, get_annotations
 
 from ferrule.errors import ToolDefinitionError
 from ferrule.strict_json import kind_of, parse
-from ferrule.tool.arguments import Fault, Schema, json_type, path_text
+from ferrule.tool.arguments import Fault, Schema, json_type, path_text, refuse_taken
 from ferrule.tool.docstring import About, parse_docstring
 
 _KINDS = inspect.Parameter
@@ -46,6 +46,7 @@ class Signature:
         description: The docstring without its parameter block.
         returns: The return annotation, or `inspect.Signature.empty`.
         fills: Whether the check adds defaults of its own, so that the count of arguments proves nothing.
+        taken: Names that the function uses itself, so that none of its `**kwargs` can have them.
 
     Since 0.1.
     """
@@ -56,6 +57,7 @@ class Signature:
     description: str
     returns: Any
     fills: bool = False
+    taken: frozenset[str] = frozenset()
 
     def check(self, text: str | bytes) -> dict[str, Any]:
         """Checked arguments by name, as instances of their annotated types.
@@ -77,6 +79,8 @@ class Signature:
             source = text if isinstance(text, str) else text.decode()
             if self.fills or source.count(":") != len(found) or "NaN" in source or "Infinity" in source:
                 parse(source)  # the fast reader takes NaN, and the last of duplicate keys
+            if self.taken:
+                refuse_taken(self.taken, parse(source))
             return found
         data = parse(text)  # says what and where, if it is the JSON that is wrong
         raise Fault(_fault(e, data) for e in errors)
@@ -180,7 +184,9 @@ def read_signature(function: Callable[..., Any], context: type, name: str) -> Si
     return known[key]
 
 
-def read_around(function: Callable[..., Any], context: type, name: str) -> tuple[tuple[str, ...], str, Any]:
+def read_around(
+    function: Callable[..., Any], context: type, name: str
+) -> tuple[tuple[str, ...], frozenset[str], str, Any]:
     """What a function says besides its arguments, for a tool whose schema is given.
 
     Args:
@@ -189,7 +195,8 @@ def read_around(function: Callable[..., Any], context: type, name: str) -> tuple
         name: The tool's name, for errors.
 
     Returns:
-        Names of the parameters that get the context, the description, and the return annotation.
+        Names of the parameters that get the context, names that no argument can have, the description, and the return
+        annotation.
 
     Raises:
         ToolDefinitionError: The signature cannot be read.
@@ -202,8 +209,9 @@ def read_around(function: Callable[..., Any], context: type, name: str) -> tuple
     except ToolDefinitionError:  # the given schema may be there because the annotations cannot be read
         hints = {}
     injected = tuple(p.name for p in parameters if p.name in hints and _is_context(hints[p.name], context))
+    taken = _own_names(function) - {p.name for p in parameters if p.name not in injected}
     description = _about(function, parameters, name).description
-    return injected, description, hints.get("return", inspect.Signature.empty)
+    return injected, taken, description, hints.get("return", inspect.Signature.empty)
 
 
 def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
@@ -245,7 +253,8 @@ def _read(function: Callable[..., Any], context: type, name: str) -> Signature:
     returns = hints.get("return", inspect.Signature.empty)
     optional = sum(get_origin(f) is typing_extensions.NotRequired for f in fields.values())
     fills = optional + len(schema.get("required", ())) < len(fields)
-    return Signature(schema, validator, tuple(injected), about.description, returns, fills)
+    taken = _own_names(function) - set(schema["properties"]) if extra else frozenset[str]()
+    return Signature(schema, validator, tuple(injected), about.description, returns, fills, taken)
 
 
 def _annotation(p: inspect.Parameter, hints: Mapping[str, Any], tool: str) -> Any:
@@ -419,9 +428,10 @@ def _typed_dict(table: Any, made: dict[Any, Any]) -> Any:
     return new
 
 
-def _target(function: Any) -> Any:
-    """The function whose annotations count: inside partials, wrappers, methods and callable objects."""
+def _layers(function: Any) -> Iterator[Any]:
+    """A callable and what it calls in turn: inside partials, wrappers, methods and callable objects."""
     while True:
+        yield function
         if isinstance(function, functools.partial):
             function = cast("functools.partial[Any]", function).func
         elif hasattr(function, "__wrapped__"):
@@ -429,11 +439,25 @@ def _target(function: Any) -> Any:
         elif hasattr(function, "__func__"):
             function = function.__func__
         elif inspect.isclass(function):
-            return function.__init__
+            yield function.__init__
+            return
         elif inspect.isroutine(function):
-            return function
+            return
         else:
             function = type(function).__call__
+
+
+def _target(function: Any) -> Any:
+    """The function whose annotations count."""
+    return list(_layers(function))[-1]
+
+
+def _own_names(function: Any) -> frozenset[str]:
+    """Names of all parameters on the way to the body: also `self`, the context, and what wrappers and partials fill."""
+    codes = [layer.__code__ for layer in _layers(function) if inspect.isfunction(layer)]
+    return frozenset(
+        name for c in codes for name in c.co_varnames[c.co_posonlyargcount : c.co_argcount + c.co_kwonlyargcount]
+    )
 
 
 def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:

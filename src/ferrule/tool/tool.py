@@ -309,8 +309,8 @@ class FunctionTool(Tool, Generic[P, R]):
             read = read_signature(self.function, Context, name)
             self._settle(read, read.injected, read.returns, read.description)
         else:
-            injected, about, returns = read_around(self.function, Context, name)
-            self._settle(SchemaParameters(self.schema, name), injected, returns, about)
+            injected, taken, about, returns = read_around(self.function, Context, name)
+            self._settle(SchemaParameters(self.schema, name, taken), injected, returns, about)
 
     def _settle(self, parameters: Parameters, injected: tuple[str, ...], returns: Any, about: str) -> None:
         """Keep what follows from the declaration, so that no call works it out again."""

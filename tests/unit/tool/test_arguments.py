@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import functools
 import ipaddress
 import json
 import logging
@@ -578,6 +579,103 @@ def test_the_rule_of_a_validator_reaches_the_model() -> None:
     assert refused(use, {"even": {"n": 1}}) == (
         "The arguments do not fit the schema. even.n: value error, must be even (got integer)."
     )
+
+
+# -- names that the function uses itself ------------------------------------------------------------------------
+
+
+class Desk:
+    def method(self, **more: Any) -> dict[str, Any]:
+        return more
+
+    @classmethod
+    def of_class(cls, **more: Any) -> dict[str, Any]:
+        return more
+
+    def positional(self, /, **more: Any) -> dict[str, Any]:
+        return more
+
+    @tool
+    def decorated(self, **more: Any) -> dict[str, Any]:
+        return more
+
+    __call__ = method
+
+
+class Form:
+    def __init__(self, **more: Any) -> None: ...
+
+
+def with_context(ctx: Context[Any], **more: Any) -> dict[str, Any]:
+    return more
+
+
+def with_alias(n: Annotated[int, Field(alias="number")], **more: Any) -> dict[str, Any]:
+    return {"n": n, **more}
+
+
+def with_first(first: int, second: int = 2, **more: Any) -> dict[str, Any]:
+    return {"second": second, **more}
+
+
+def wrapping(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(*args: Any, tries: int = 3, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+TAKEN: list[tuple[Any, str, dict[str, Any]]] = [
+    (Desk().method, "self", {}),
+    (Desk.of_class, "cls", {}),
+    (Desk(), "self", {}),
+    (Form, "self", {}),
+    (with_context, "ctx", {}),
+    (with_alias, "n", {"number": 1}),
+    (functools.partial(with_first, 1), "first", {"second": 3}),
+    (wrapping(Desk().method), "tries", {}),
+    (wrapping(Desk().method), "self", {}),
+]
+
+
+@pytest.mark.parametrize("schema", [None, {"type": "object"}], ids=["signature", "schema"])
+@pytest.mark.parametrize(("function", "name", "more"), TAKEN, ids=[f"{i} {n}" for i, (_, n, _) in enumerate(TAKEN)])
+def test_a_name_that_the_function_uses_itself_is_refused_by_name(
+    function: Any, name: str, more: dict[str, Any], schema: Any
+) -> None:
+    if schema and function is with_alias:
+        return
+    made = tool(name="t", schema=schema, effect="read")(function)
+    for arguments in ({**more, name: 5}, json.dumps({name: 5, **more}), json.dumps({**more, name: 5}).encode()):
+        result = asyncio.run(made.call(arguments))
+        assert result.failure is not None
+        assert (result.failure.code, result.error) == (
+            "invalid_arguments",
+            "Tool 't' was not called. The arguments do not fit the schema. "
+            f"{name}: is not a parameter of this tool, which uses the name itself.",
+        )
+
+
+def test_a_tool_in_a_class_body_refuses_the_name_of_its_instance_too() -> None:
+    result = asyncio.run(Desk().decorated.call({"self": 5}))
+    assert result.failure is not None
+    assert result.failure.code == "invalid_arguments"
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (Desk().positional, {"self": 5}),
+        (Desk().method, {"more": 5, "args": 6}),
+        (functools.partial(with_first, 1), {"second": 3, "third": 4}),
+        (functools.partial(with_first, 1, second=7), {"second": 3}),
+        (wrapping(with_context), {"args": 5, "kwargs": 6, "more": 7}),
+    ],
+)
+def test_any_other_name_arrives(function: Any, arguments: dict[str, Any]) -> None:
+    for schema in (None, {"type": "object"}):
+        assert asyncio.run(tool(name="t", schema=schema)(function).call(arguments)).value == arguments
 
 
 # -- nothing is echoed ------------------------------------------------------------------------------------------
