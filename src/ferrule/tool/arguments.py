@@ -188,6 +188,11 @@ def path_text(path: Iterable[str | int]) -> str:
     return text[:200]
 
 
+_JSON_TYPES = (
+    (bool, "boolean"), (int, "integer"), ((float, Decimal), "number"), (str, "string"), (list, "array"),
+)  # fmt: skip
+
+
 def json_type(value: object) -> str:
     """The JSON name of a value's type, for messages.
 
@@ -196,44 +201,78 @@ def json_type(value: object) -> str:
 
     Since 0.1.
     """
-    for kind, name in ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array")):
+    for kind, name in _JSON_TYPES:
         if isinstance(value, kind):
             return name
     return "null" if value is None else "object"
 
 
-# -- mending, directed by the schema ----------------------------------------------------------------------------
+# -- changes directed by the schema -----------------------------------------------------------------------------
+
+EXACT = "ferrule:exact"  # marks, in a schema made for `with_digits`, what a Decimal is read from
+
+
+def with_digits(schema: Schema, text: str | bytes) -> str | bytes:
+    """The text with numbers written as text where only a Decimal is wanted and a float would lose digits.
+
+    Args:
+        schema: A JSON Schema in which both alternatives of a Decimal, number and string, are marked.
+        text: JSON text of the arguments.
+
+    Since 0.1.
+    """
+    try:
+        data = parse(text, exact=True)
+    except JSONSyntaxError:
+        return text  # the check says what is wrong with it
+    kept = _change(schema, schema, data, _digits, 0) if _holds_decimal(data) else data
+    return text if kept == data else dumps(kept)
+
+
+def _holds_decimal(data: Any, depth: int = 0) -> bool:
+    if isinstance(data, dict):
+        data = list(cast("dict[str, Any]", data).values())
+    if isinstance(data, list):
+        return depth <= MAX_NESTING and any(_holds_decimal(v, depth + 1) for v in cast("list[Any]", data))
+    return type(data) is Decimal
+
+
+def _digits(root: Schema, schema: Schema, data: Any) -> Any:
+    if type(data) is not Decimal:
+        return data
+    takers = [EXACT in s for s in _leaves(root, schema) if _types([s]) & {"number", "string"}]
+    return str(data) if takers and all(takers) else data
 
 
 def _mend(schema: Schema, text: str | bytes) -> bytes | None:
     """The text with JSON text unwrapped where an object or array is wanted; None when there is none."""
-    data = parse(text)
-    mended = _unwrap(schema, schema, data, 0)
+    data = parse(text, exact=True)
+    mended = _change(schema, schema, data, _unwrap, 0)
     return None if mended == data else dumps(mended)
 
 
-def _unwrap(root: Schema, schema: Schema, data: Any, depth: int) -> Any:
+def _unwrap(root: Schema, schema: Schema, data: Any) -> Any:
+    wanted: set[str] = _types(_leaves(root, schema)) if isinstance(data, str) else set()
+    if "string" in wanted or not wanted & {"object", "array"}:
+        return data
+    try:
+        found = parse(data, exact=True)
+    except JSONSyntaxError:
+        return data
+    return found if json_type(found) in wanted else data
+
+
+def _change(root: Schema, schema: Schema, data: Any, change: Callable[[Schema, Schema, Any], Any], depth: int) -> Any:
+    """The data with its leaves changed, each in view of the schema of its place."""
     if depth > MAX_NESTING:
         return data
-    leaves = _leaves(root, schema)
-    if isinstance(data, str):
-        return _from_json_text(data, _types(leaves))
     if isinstance(data, list):
-        items = cast("list[Any]", data)
-        return [_unwrap(root, _below(leaves, i), v, depth + 1) for i, v in enumerate(items)]
+        leaves, items = _leaves(root, schema), cast("list[Any]", data)
+        return [_change(root, _below(leaves, i), v, change, depth + 1) for i, v in enumerate(items)]
     if isinstance(data, dict):
-        return {k: _unwrap(root, _below(leaves, k), v, depth + 1) for k, v in cast("dict[str, Any]", data).items()}
-    return data
-
-
-def _from_json_text(text: str, wanted: set[str]) -> Any:
-    if "string" in wanted or not wanted & {"object", "array"}:
-        return text
-    try:
-        found = parse(text)
-    except JSONSyntaxError:
-        return text
-    return found if json_type(found) in wanted else text
+        leaves, fields = _leaves(root, schema), cast("dict[str, Any]", data)
+        return {k: _change(root, _below(leaves, k), v, change, depth + 1) for k, v in fields.items()}
+    return change(root, schema, data)
 
 
 def _below(leaves: list[Schema], key: str | int) -> Schema:
@@ -295,7 +334,7 @@ def resolve(root: Schema, ref: str) -> Schema:
 def _without_blanks(schema: Schema, text: str | bytes) -> str | bytes:
     """The text without `""` for optional parameters that are no free text."""
     try:
-        data = parse(text)
+        data = parse(text, exact=True)
     except JSONSyntaxError:
         return text  # the check says what is wrong with it
     if not isinstance(data, dict):
