@@ -245,7 +245,7 @@ def _model(x: Any) -> Shape:
     cls: Any = x.__class__
     name = type_name(x)
     if _serializes_itself(cls):
-        return Again(cls.__pydantic_serializer__.to_python(x, warnings=False), name=name)
+        return Again(cls.__pydantic_serializer__.to_python(x, warnings=False, by_alias=False), name=name)
     if getattr(cls, "__pydantic_root_model__", False):
         return Again(x.root, name=name)
     fields: dict[str, Any] = {k: getattr(x, k) for k in cls.__pydantic_fields__ if hasattr(x, k)}
