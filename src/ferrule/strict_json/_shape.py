@@ -13,6 +13,7 @@ import enum
 import itertools
 import math
 import re
+import sys
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
@@ -370,6 +371,14 @@ def _typed_mapping(x: Mapping[Any, Any]) -> Shape:
     return Array(itertools.chain.from_iterable(pairs), "$map")
 
 
+def _typed_moment(x: dt.datetime | dt.time) -> str | list[Any]:
+    """ISO 8601; where that leaves something out, also the key of the zone and the fold."""
+    zones = sys.modules.get("zoneinfo")
+    key: object = x.tzinfo.key if zones is not None and is_a(x.tzinfo, zones.ZoneInfo) else None
+    zone = key if type(key) is str and is_clean(key) else None  # one read from a file has the key it was given
+    return [x.isoformat(), zone, x.fold] if zone is not None or x.fold else x.isoformat()
+
+
 def _typed_path(x: Path) -> Shape:
     text = typed_str(str(x))
     return Leaf(text, "$path") if isinstance(text, str) else Leaf({text.tag: text.value}, "$path")
@@ -386,9 +395,9 @@ _TYPED: tuple[tuple[Any, Shaper], ...] = (
     (Decimal, lambda x: Leaf(str(x), "$decimal")),
     (uuid.UUID, lambda x: Leaf(str(x), "$uuid")),
     (Path, _typed_path),
-    (dt.datetime, lambda x: Leaf(x.isoformat(), "$datetime") if x == x else _typed_unknown(x)),
+    (dt.datetime, lambda x: Leaf(_typed_moment(x), "$datetime") if x == x else _typed_unknown(x)),
     (dt.date, lambda x: Leaf(x.isoformat(), "$date")),
-    (dt.time, lambda x: Leaf(x.isoformat(), "$time")),
+    (dt.time, lambda x: Leaf(_typed_moment(x), "$time")),
     (dt.timedelta, lambda x: Leaf([x.days, x.seconds, x.microseconds], "$duration")),
     ((bytes, bytearray, memoryview), lambda x: Leaf(bytes(x))),
     (Opaque, lambda x: Leaf([clean(x.type), clean(x.text)], "$opaque")),

@@ -294,9 +294,10 @@ def typed(x: Any, *, spill: Spill | None = None) -> Any:
     """Describe any object in tagged JSON from which `restore` makes an equal one.
 
     Equal and of equal type come back: None, bool, str, int, float (NaN and
-    infinities too), Decimal, UUID, Path, bytes, datetime, date, time, timedelta,
-    list, tuple, set, frozenset, dict with keys of these, results, parts,
-    requests and answers, to a depth of 100 and without cycles.
+    infinities too), Decimal, UUID, Path, bytes, datetime and time (with their
+    ZoneInfo and fold), date, timedelta, list, tuple, set, frozenset, dict with
+    keys of these, results, parts, requests and answers, to a depth of 100 and
+    without cycles.
 
     Args:
         x: Any object whatever.
