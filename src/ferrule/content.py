@@ -14,13 +14,15 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Literal, Protocol, cast
 
 from ferrule.errors import ContentPartError
-from ferrule.strict_json import Codec, clean, register
+from ferrule.strict_json import Codec, clean, is_a, kind_of, register
 
 PartType = Literal["text", "image", "file", "audio"]
 MEDIA_KINDS = ("image", "file", "audio")
+_BYTES = (bytes, bytearray, memoryview)
 
 
 class BinaryReadable(Protocol):
@@ -68,10 +70,12 @@ class Part:
         """Check that the fields make one part."""
         for key in _KEYS:
             value: object = getattr(self, key)
-            if isinstance(value, str):
+            if is_a(value, str):
                 object.__setattr__(self, key, clean(value))
             elif value is not None:
-                raise ContentPartError(f"the field {key!r} of a part must be str, not {type(value).__name__}.")
+                raise ContentPartError(f"the field {key!r} of a part must be str, not {kind_of(value)}.")
+        if not self.type:
+            raise ContentPartError("a part needs a type. Use text, image, file or audio.")
         if self.type == "text":
             if self.text is None:
                 raise ContentPartError("a text part needs text, a str.")
@@ -84,6 +88,8 @@ class Part:
             )
         if self.type == "text":
             return
+        _check_one_line("mimeType", self.mimeType)
+        _check_one_line("url", self.url)
         if not self.mimeType:
             raise ContentPartError(f"{_a(self.type)} part needs a mimeType, for example mimeType='image/png'.")
         if (self.data is None) == (self.url is None):
@@ -105,6 +111,12 @@ def _shown(text: str) -> str:
     return repr(text) if len(text) <= 200 else f"of {len(text)} characters"
 
 
+def _check_one_line(what: str, text: str | None) -> None:
+    """Refuse what would break out of the header or line that it is written into."""
+    if text is not None and not text.isprintable():
+        raise ContentPartError(f"the {what} of the part holds a line break or another control character. Remove it.")
+
+
 def _a(kind: str) -> str:
     return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"
 
@@ -117,6 +129,9 @@ def text(value: str) -> Part:
 
     Args:
         value: The text.
+
+    Raises:
+        ContentPartError: It is no text.
 
     Since 0.1.
     """
@@ -182,10 +197,15 @@ def audio(
 
 
 def _build(kind: str, source: Any, mime_type: str | None, name: str | None, limit: int | None) -> Part:
-    if isinstance(source, os.PathLike):
-        path = os.fsdecode(cast("os.PathLike[str]", source))
+    for what, value, wanted in (("mime_type", mime_type, str), ("name", name, str), ("max_part_bytes", limit, int)):
+        if value is not None and not is_a(value, wanted):
+            given = kind_of(value)
+            raise ContentPartError(f"{what} of {_a(kind)} part must be {wanted.__name__}, not {given}. Correct it.")
+    _check_one_line("mime_type", mime_type)
+    if is_a(source, os.PathLike):
+        path = _path_text(cast("os.PathLike[str]", source))
         return _from_bytes(kind, _read_path(path, limit), mime_type, name, path, limit)
-    if isinstance(source, str):
+    if is_a(source, str):
         scheme = source[:8].lower()
         if scheme.startswith(("http://", "https://")):
             return _from_url(kind, source, mime_type, name)
@@ -193,14 +213,28 @@ def _build(kind: str, source: Any, mime_type: str | None, name: str | None, limi
             raw, declared = _read_data_url(source)
             return _from_bytes(kind, raw, mime_type or declared, name, None, limit)
         return _from_bytes(kind, _read_path(source, limit), mime_type, name, source, limit)
-    if isinstance(source, bytes | bytearray | memoryview):
-        return _from_bytes(kind, bytes(cast("bytes", source)), mime_type, name, None, limit)
-    if callable(getattr(source, "read", None)):
+    if is_a(source, _BYTES):
+        return _from_bytes(kind, bytes(source), mime_type, name, None, limit)
+    if _can_read(source):
         raw, handle = _read_file(source)
         return _from_bytes(kind, raw, mime_type, name, handle, limit)
     raise ContentPartError(
-        f"{_a(kind)} part cannot be read from {type(source).__name__}. Give a path, bytes, a binary file or a URL."
+        f"{_a(kind)} part cannot be read from {kind_of(source)}. Give a path, bytes, a binary file or a URL."
     )
+
+
+def _path_text(source: os.PathLike[str]) -> str:
+    try:
+        return os.fsdecode(source)
+    except Exception as error:  # its __fspath__ may raise, or give anything
+        raise ContentPartError(f"the path of the part cannot be read: {kind_of(error)}. Give it as str.") from error
+
+
+def _can_read(source: object) -> bool:
+    try:
+        return callable(getattr(source, "read", None))
+    except Exception:  # attributes of others may be properties
+        return False
 
 
 def _from_url(kind: str, url: str, mime_type: str | None, name: str | None) -> Part:
@@ -269,21 +303,22 @@ def _read_path(path: str, limit: int | None) -> bytes:
         with open(path, "rb") as handle:
             return handle.read() if limit is None else handle.read(limit + 1)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else kind_of(error)
         cause = error if len(path) <= 200 else None  # its text repeats the path
         raise ContentPartError(f"cannot read the part from {_shown(path)}: {reason}. Check the path.") from cause
 
 
 def _read_file(handle: Any) -> tuple[bytes, str | None]:
+    is_text = is_a(handle, io.TextIOBase)
     try:
-        raw = b"" if isinstance(handle, io.TextIOBase) else handle.read()
+        raw = b"" if is_text else handle.read()
+        name = getattr(handle, "name", None)
     except Exception as error:  # file objects of others raise what they like, a broken archive EOFError
-        raise ContentPartError(f"cannot read the part from the file object: {type(error).__name__}.") from error
-    if isinstance(handle, io.TextIOBase) or not isinstance(raw, bytes | bytearray | memoryview):
-        given = "text" if isinstance(handle, io.TextIOBase) else type(raw).__name__
+        raise ContentPartError(f"cannot read the part from the file object: {kind_of(error)}.") from error
+    if is_text or not is_a(raw, _BYTES):
+        given = "text" if is_text else kind_of(raw)
         raise ContentPartError(f"the file object gives {given}, not bytes. Open it in binary mode, 'rb'.")
-    name = getattr(handle, "name", None)
-    return bytes(cast("bytes", raw)), name if isinstance(name, str) else None
+    return bytes(raw), name if is_a(name, str) else None
 
 
 def _read_data_url(url: str) -> tuple[bytes, str | None]:
@@ -292,6 +327,7 @@ def _read_data_url(url: str) -> tuple[bytes, str | None]:
     head, comma, body = url[5:].partition(",")
     if not comma:
         raise ContentPartError("the data: URL has no comma. Its form is data:TYPE;base64,DATA.")
+    _check_one_line("media type", head)
     mime = head.split(";")[0].strip().lower() or None
     if head.rpartition(";")[2].strip().lower() == "base64":
         return _decode(unquote_to_bytes(body)), mime
@@ -339,11 +375,16 @@ def sniff(raw: bytes) -> str | None:
     Args:
         raw: The bytes; the first few thousand decide.
 
+    Raises:
+        ContentPartError: It is no bytes.
+
     Since 0.1.
     """
+    if not is_a(raw, _BYTES):
+        raise ContentPartError(f"a media type is told from bytes, not from {kind_of(raw)}. Read it first.")
     import filetype  # pyright: ignore[reportMissingTypeStubs] - only those who build parts pay for its table
 
-    head = raw[:4096]
+    head = bytes(raw[:4096])
     kind: str | None = filetype.guess_mime(head) if head else None  # pyright: ignore
     if kind:
         return _ALIASES.get(kind, kind)
@@ -383,6 +424,13 @@ def part(**given: Any) -> Part:
     return from_dict(given)
 
 
+_MEND = "Use text(), image(), file() or audio(), or a dict that to_dict() made."
+
+
+def _part_of(value: object) -> Part:
+    return value if is_a(value, Part) else from_dict(cast("Any", value))
+
+
 def to_dict(value: Part | Mapping[str, Any]) -> dict[str, Any]:
     """The canonical dict of a part: only the fields it has.
 
@@ -394,7 +442,7 @@ def to_dict(value: Part | Mapping[str, Any]) -> dict[str, Any]:
 
     Since 0.1.
     """
-    made = value if isinstance(value, Part) else from_dict(value)
+    made = _part_of(value)
     return {k: v for k in _keys_of(made.type) if (v := getattr(made, k)) is not None}
 
 
@@ -405,16 +453,21 @@ def from_dict(value: Mapping[str, Any]) -> Part:
         value: A dict as `to_dict` makes it.
 
     Raises:
-        ContentPartError: It describes no part, or its data is no base64.
+        ContentPartError: It is no dict, describes no part, or its data is no base64.
 
     Since 0.1.
     """
-    extra = next((k for k in value if k not in _KEYS), None)
+    if not is_a(value, Mapping):
+        raise ContentPartError(f"{kind_of(value)} is no part. {_MEND}")
+    try:
+        keys = list(islice(value, len(_KEYS) + 1))  # one more cannot be a field, and a mapping of others may be endless
+        fields: dict[Any, Any] = {k: value[k] for k in keys if k in _KEYS}
+    except Exception as error:  # the mapping's own code
+        raise ContentPartError(f"the dict of a part cannot be read: {kind_of(error)}. {_MEND}") from error
+    extra = next((k for k in keys if k not in _KEYS), None)
     if extra is not None:
         raise ContentPartError(f"a part has no field {_shown(str(extra))}. Its fields are {', '.join(_KEYS)}.")
-    if not value.get("type"):
-        raise ContentPartError("a part needs a type. Use text, image, file or audio.")
-    made = Part(**value)
+    made = Part(**{"type": "", **fields})
     if made.data is not None:
         _decode(made.data)
     return made
@@ -428,10 +481,8 @@ def is_part_dict(value: object) -> bool:
 
     Since 0.1.
     """
-    if not isinstance(value, Mapping):
-        return False
     try:
-        from_dict(cast("Mapping[str, Any]", value))
+        from_dict(cast("Any", value))
     except ContentPartError:
         return False
     return True
@@ -444,16 +495,18 @@ def normalize_parts(values: Iterable[Part | Mapping[str, Any] | str]) -> list[di
         values: Parts, part dicts or str.
 
     Raises:
-        ContentPartError: Naming the first that is no part, by its place from 0.
+        ContentPartError: `values` is no list; or naming the first that is no part, by its place from 0.
 
     Since 0.1.
     """
+    if is_a(values, (str, Part, Mapping, *_BYTES)) or not is_a(values, Iterable):
+        raise ContentPartError(
+            f"parts must be a list of parts, not {kind_of(cast('object', values))}. Put it into a list."
+        )
     found: list[dict[str, Any]] = []
     for i, value in enumerate(values):
-        if not isinstance(value, Part | Mapping | str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ContentPartError(f"part {i} is {type(value).__name__}, not a part. Use image(), file() or audio().")
         try:
-            found.append(to_dict(text(value) if isinstance(value, str) else value))
+            found.append(to_dict(text(value) if is_a(value, str) else value))
         except ContentPartError as error:
             raise ContentPartError(f"part {i}: {error}") from None
     return found
@@ -465,8 +518,13 @@ def decoded_len(data: str | None) -> int:
     Args:
         data: The text; None counts as empty.
 
+    Raises:
+        ContentPartError: It is no text.
+
     Since 0.1.
     """
+    if data is not None and not is_a(data, str):
+        raise ContentPartError(f"the data of a part must be base64 text, not {kind_of(data)}. Use file() for bytes.")
     return len(data) // 4 * 3 - data[-2:].count("=") if data else 0
 
 
@@ -476,13 +534,16 @@ def describe_part(value: Part | Mapping[str, Any]) -> str:
     Args:
         value: A part or part dict.
 
+    Raises:
+        ContentPartError: The dict describes no part.
+
     Since 0.1.
     """
-    get = _getter(value)
-    if get("type") == "text":
-        return f"text ({len(get('text') or '')} characters)"
-    size = f"{decoded_len(get('data'))} bytes" if get("data") is not None else "by URL"
-    return f"{get('type')} ({get('mimeType')}, {size})"
+    made = _part_of(value)
+    if made.type == "text":
+        return f"text ({len(made.text or '')} characters)"
+    size = "by URL" if made.data is None else f"{decoded_len(made.data)} bytes"
+    return f"{made.type} ({made.mimeType}, {size})"
 
 
 def placeholder_text(value: Part | Mapping[str, Any]) -> str:
@@ -491,14 +552,13 @@ def placeholder_text(value: Part | Mapping[str, Any]) -> str:
     Args:
         value: A part or part dict.
 
+    Raises:
+        ContentPartError: The dict describes no part.
+
     Since 0.1.
     """
     kind, _, rest = describe_part(value).partition(" ")
     return f"[unsupported {kind} part {rest}]"
-
-
-def _getter(value: Part | Mapping[str, Any]) -> Any:
-    return value.get if isinstance(value, Mapping) else lambda key: getattr(value, key)  # pyright: ignore
 
 
 def _without_data(value: Part) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, cast
 from ferrule.content import Part, describe_part, file, is_part_dict, normalize_parts
 from ferrule.errors import ContentPartError, RequestError, UsageError
 from ferrule.redact import scrub
-from ferrule.strict_json import Codec, clean, register, text_of
+from ferrule.strict_json import Codec, bare_name, clean, is_a, kind_of, register, text_of
 from ferrule.suspension import Request
 
 Status = Literal["done", "failed", "suspended"]
@@ -78,7 +78,8 @@ class ToolResult:
 
     Made with this constructor, a result has `value` equal to `output`, or None
     when it is an error. `ToolResult.ok`, `ToolResult.failed` and `pending` say
-    more in fewer words.
+    more in fewer words. However it is made, one with a request is suspended:
+    `is_error` is True, and there is neither value nor failure.
 
     Args:
         output: What the model reads.
@@ -103,18 +104,21 @@ class ToolResult:
 
     def __post_init__(self) -> None:
         """Check the fields and fill `value` and `failure`."""
-        if not isinstance(self.output, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UsageError(f"output must be str, not {type(self.output).__name__}. Use ToolResult.ok(value).")
-        if not isinstance(self.is_error, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UsageError(f"is_error must be True or False, not {type(self.is_error).__name__}.")
-        if self.metadata is not None and not isinstance(self.metadata, dict):  # pyright: ignore
-            raise UsageError(f"metadata must be a dict or None, not {type(self.metadata).__name__}.")
+        if not issubclass(type(self.output), str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"output must be str, not {kind_of(self.output)}. Use ToolResult.ok(value).")
+        if type(self.is_error) is not bool:
+            raise UsageError(f"is_error must be True or False, not {kind_of(self.is_error)}.")
+        if self.metadata is not None and not is_a(self.metadata, dict):
+            raise UsageError(f"metadata must be a dict or None, not {kind_of(self.metadata)}.")
         if type(self.output) is not str or not self.output.isascii():
             object.__setattr__(self, "output", clean(self.output))
+        if self.pending is not None:
+            for name, settled in (("is_error", True), ("value", None), ("failure", None)):
+                object.__setattr__(self, name, settled)
+        elif self.is_error and self.failure is None:
+            object.__setattr__(self, "failure", _REFUSED)
         if self.value is _UNSET:
             object.__setattr__(self, "value", None if self.is_error else self.output)
-        if self.is_error and self.failure is None and not (self.metadata and self.metadata.get("pending")):
-            object.__setattr__(self, "failure", _REFUSED)
 
     @property
     def status(self) -> Status:
@@ -182,7 +186,7 @@ class ToolResult:
         """A result that failed.
 
         Args:
-            message: What went wrong, for the model and for people; an exception is described, credentials taken out.
+            message: What went wrong, for the model and people; an exception is described. Credentials are taken out.
             code: A failure code; default `refused`, or what fits the exception.
             retryable: Whether trying again can help; default by code.
             retry_after: Seconds to wait before that.
@@ -193,19 +197,19 @@ class ToolResult:
             UsageError: An unknown code, or a message that is neither text nor an exception.
         """
         kind = None
-        if isinstance(message, BaseException):
+        if is_a(message, BaseException):
             fitting, kind = classify(message)
             code, text = code or fitting, describe_exception(message)
-        elif isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        elif is_a(message, str):
             code = code or "refused"
-            text = message if message.strip() else code
+            text = scrub(message) if message.strip() else code
         else:
-            raise UsageError(f"the message of a failure must be text or an exception, not {type(message).__name__}.")
+            raise UsageError(f"the message of a failure must be text or an exception, not {kind_of(message)}.")
         return ToolResult(text, True, metadata, None, None, Failure(code, kind, retryable, retry_after, details))
 
     def __eq__(self, other: object) -> bool:
         """Equal by fields, however the results were made."""
-        if not isinstance(other, ToolResult):
+        if not is_a(other, ToolResult):
             return NotImplemented
         mine = (self.output, self.is_error, self.metadata, self.parts, self.failure, self.value)
         return _same(mine, (other.output, other.is_error, other.metadata, other.parts, other.failure, other.value))
@@ -265,7 +269,7 @@ def _short(value: object) -> str:
     try:
         return clean(short.repr(value))
     except Exception:  # a repr of the user's that raises must not break ours
-        return f"<{type(value).__name__}>"
+        return f"<{kind_of(value)}>"
 
 
 def _same(a: object, b: object) -> bool:
@@ -276,7 +280,7 @@ def _same(a: object, b: object) -> bool:
 
 
 def _with_notes(metadata: dict[str, Any] | None, parts: Iterable[object]) -> dict[str, Any] | None:
-    notes = [p.note for p in parts if isinstance(p, Part) and p.note]
+    notes = [p.note for p in parts if is_a(p, Part) and p.note]
     return {**(metadata or {}), "notes": notes} if notes else metadata
 
 
@@ -349,7 +353,7 @@ def pending_of(result: ToolResult) -> Request | None:
     if result.metadata is None:
         return None
     found = result.metadata.get("pending")
-    if isinstance(found, Request) or found is None:
+    if found is None or is_a(found, Request):
         return found
     try:
         return Request.from_dict(found)
@@ -368,7 +372,7 @@ def model_text(value: Any) -> str:
 
     Since 0.1.
     """
-    if isinstance(value, str):
+    if is_a(value, str):
         return clean(value)
     return "" if value is None else text_of(value)
 
@@ -391,27 +395,28 @@ def as_result(value: Any) -> ToolResult:
     if type(value) is str:
         text = value if value.isascii() else clean(value)
         return _done(text, text)
-    if isinstance(value, ToolResult):
+    kind = cast("type[Any]", type(value))  # by its real class: what `__class__` says, or raises, does not count
+    if issubclass(kind, ToolResult):
         return take(value)
-    if isinstance(value, BaseException):
+    if issubclass(kind, BaseException):
         return ToolResult.failed(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return _from_parts(value, [file(cast("bytes", value))])
-    if isinstance(value, Part):
+    if issubclass(kind, bytes | bytearray | memoryview):
+        return _from_parts(value, [file(value)])
+    if issubclass(kind, Part):
         return _from_parts(value, [value])
-    if type(value) in (list, tuple) and any(isinstance(v, Part) for v in cast("list[Any]", value)):
-        return _from_parts(value, cast("list[Any]", value))
+    if (kind is list or kind is tuple) and any(issubclass(type(v), Part) for v in value):
+        return _from_parts(value, value)
     return ToolResult.ok(value)
 
 
 def _from_parts(value: Any, items: Iterable[Any]) -> ToolResult:
-    parts = [v for v in items if isinstance(v, Part) and v.type != "text"]
+    parts = [v for v in items if is_a(v, Part) and v.type != "text"]
     lines = [_line(v) for v in items]
     return ToolResult.ok(value, output="\n".join(lines), parts=parts or None)
 
 
 def _line(item: Any) -> str:
-    if isinstance(item, Part):
+    if is_a(item, Part):
         return item.text or "" if item.type == "text" else describe_part(item)
     return model_text(item)
 
@@ -430,17 +435,16 @@ def take(result: ToolResult) -> ToolResult:
     found = result.metadata.get("pending") if result.metadata else None
     if found is not None:
         try:
-            request = found if isinstance(found, Request) else Request.from_dict(found)
+            request = found if is_a(found, Request) else Request.from_dict(found)
         except RequestError as error:
             return ToolResult.failed(f"The tool suspended with a malformed request: {error}", code="exception")
         if request is not found or not result.is_error or result.failure is not None:
-            more = {**cast("dict[str, Any]", result.metadata), "pending": request}
-            result = replace(result, is_error=True, metadata=more, failure=None, value=None)
+            result = replace(result, metadata={**cast("dict[str, Any]", result.metadata), "pending": request})
     given: object = result.parts
     if given is None:
         return result
-    if not isinstance(given, list | tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
-        return ToolResult.failed(f"The tool returned parts as {type(given).__name__}, not as a list.", code="exception")
+    if not is_a(given, (list, tuple)):
+        return ToolResult.failed(f"The tool returned parts as {kind_of(given)}, not as a list.", code="exception")
     try:
         parts = normalize_parts(cast("list[Any]", given))
     except ContentPartError as error:
@@ -469,8 +473,8 @@ def leaves_of(error: BaseException) -> list[BaseException]:
         if id(e) in seen:  # a group may hold another twice
             continue
         seen.add(id(e))
-        if isinstance(e, BaseExceptionGroup):
-            todo.extend(reversed(cast("BaseExceptionGroup[BaseException]", e).exceptions))
+        if is_a(e, BaseExceptionGroup):
+            todo.extend(reversed(e.exceptions))
         else:
             found.append(e)
     return found or [error]
@@ -499,7 +503,7 @@ def _one_line(error: BaseException) -> str:
         message = scrub(clean(str(error)[: 2 * MAX_MESSAGE])).strip()[:MAX_MESSAGE]
     except Exception:  # an exception whose __str__ raises is still worth its name
         message = ""
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return f"{kind_of(error)}: {message}" if message else kind_of(error)
 
 
 _CODES: tuple[tuple[type[BaseException], str], ...] = (
@@ -530,7 +534,7 @@ def classify(error: BaseException) -> tuple[str, str]:
     """
     leaves = leaves_of(error)
     codes = {_code_of(e) for e in leaves}
-    return (codes.pop() if len(codes) == 1 else "exception"), type(leaves[0]).__name__
+    return (codes.pop() if len(codes) == 1 else "exception"), kind_of(leaves[0])
 
 
 def _code_of(error: BaseException) -> str:
@@ -538,9 +542,9 @@ def _code_of(error: BaseException) -> str:
     if status is not None:
         return _STATUS.get(status, "unavailable" if status >= 500 else "exception")
     for kind, code in _CODES:
-        if isinstance(error, kind):
+        if is_a(error, kind):
             return code
-    return next((_NAMES[c.__name__] for c in type(error).__mro__ if c.__name__ in _NAMES), "exception")
+    return next((_NAMES[n] for n in map(bare_name, type(error).__mro__) if n in _NAMES), "exception")
 
 
 def _status_of(error: BaseException) -> int | None:

@@ -11,11 +11,12 @@ import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from typing import Any, cast
 
 from ferrule.content import is_part_dict
 from ferrule.errors import RequestError
-from ferrule.strict_json import Codec, clean, dumps, register, typed
+from ferrule.strict_json import Codec, clean, dumps, is_a, kind_of, register, typed
 
 KINDS = ("approval", "input", "question", "authorization", "outcome")
 REASONS = ("declined", "cancelled", "expired")
@@ -108,9 +109,9 @@ class Answer:
         """Check the fields."""
         _check_text(self, "answer", required=("id",), optional=("reason", "digest"))
         _check_data(self, "answer")
-        if not isinstance(self.ok, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise RequestError(f"ok of the answer to {self.id!r} must be True or False, not {type(self.ok).__name__}.")
-        if self.arguments is not None and not isinstance(self.arguments, dict):  # pyright: ignore
+        if type(self.ok) is not bool:
+            raise RequestError(f"ok of the answer to {self.id!r} must be True or False, not {kind_of(self.ok)}.")
+        if self.arguments is not None and not is_a(self.arguments, dict):
             raise RequestError(f"arguments of the answer to {self.id!r} must be a dict.")
 
     def to_dict(self) -> dict[str, Any]:
@@ -196,12 +197,12 @@ def _asks_for_secret(schema: object) -> bool:
         if id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value, Mapping):
+        if is_a(value, Mapping):
             found = cast("Mapping[str, object]", value)
             if found.get("format") == "password":
                 return True
             todo.extend(found.values())
-        elif isinstance(value, list | tuple):
+        elif is_a(value, (list, tuple)):
             todo.extend(cast("list[object]", value))
     return False
 
@@ -212,14 +213,14 @@ def _check_text(value: Any, what: str, required: tuple[str, ...], optional: tupl
         if text is None and name in optional:
             continue
         filled = name in ("id", "kind")
-        if not isinstance(text, str) or (filled and not text):
+        if not is_a(text, str) or (filled and not text):
             raise RequestError(f"{name} of the {what} must be a {'non-empty ' * filled}str.")
         object.__setattr__(value, name, clean(text))
 
 
 def _check_data(value: Any, what: str) -> None:
-    if value.data is not None and not isinstance(value.data, dict):
-        raise RequestError(f"data of the {what} {value.id!r} must be a dict, not {type(value.data).__name__}.")
+    if value.data is not None and not is_a(value.data, dict):
+        raise RequestError(f"data of the {what} {value.id!r} must be a dict, not {kind_of(value.data)}.")
 
 
 def _to_dict(value: Any) -> dict[str, Any]:
@@ -228,15 +229,20 @@ def _to_dict(value: Any) -> dict[str, Any]:
 
 def _checked(cls: Any, what: str, value: Mapping[str, Any]) -> dict[str, Any]:
     known = {f.name for f in fields(cls)}
-    if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise RequestError(f"the {what} must be a dict, not {type(value).__name__}.")
-    unknown = next((str(k)[:80] for k in value if k not in known), None)
+    if not is_a(value, Mapping):
+        raise RequestError(f"the {what} must be a dict, not {kind_of(value)}.")
+    try:
+        keys = list(islice(value, len(known) + 1))  # one more cannot be a field, and a mapping of others may be endless
+        found = {k: value[k] for k in keys if k in known}
+    except Exception as error:  # the mapping's own code
+        raise RequestError(f"the {what} cannot be read: {kind_of(error)}.") from error
+    unknown = next((str(k)[:80] for k in keys if k not in known), None)
     if unknown is not None:
         raise RequestError(f"the {what} has an unknown field {unknown!r}. Its fields are {', '.join(sorted(known))}.")
-    missing = [name for name in (("id", "kind", "prompt") if cls is Request else ("id", "ok")) if name not in value]
+    missing = [name for name in (("id", "kind", "prompt") if cls is Request else ("id", "ok")) if name not in found]
     if missing:
         raise RequestError(f"the {what} has no field {missing[0]!r}.")
-    return dict(value)
+    return found
 
 
 register(Request, Codec("$request", Request.to_dict, Request.to_dict, Request.from_dict))

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.values import Faceless
 
 from ferrule.content import (
     Part,
@@ -464,12 +465,90 @@ def test_any_bytes_come_back_from_a_file_part(raw: bytes, make: Callable[..., Pa
     assert made == from_dict(parse(dumps(to_dict(made))))
 
 
+MEND = "Use text(), image(), file() or audio(), or a dict that to_dict() made."
+
+
+class Unreadable(dict[str, Any]):
+    """A dict that cannot be gone through."""
+
+    def keys(self) -> Any:
+        raise RuntimeError("no keys")
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("no keys")
+
+
+class BadPath:
+    """A path that cannot be told."""
+
+    def __fspath__(self) -> str:
+        raise RuntimeError("no path")
+
+
+NO_PARTS: list[tuple[Any, str]] = [
+    (5, f"int is no part. {MEND}"),
+    (None, f"NoneType is no part. {MEND}"),
+    (b"raw", f"bytes is no part. {MEND}"),
+    (["a"], f"list is no part. {MEND}"),
+    (Part, f"type is no part. {MEND}"),
+    (Faceless(), f"Faceless is no part. {MEND}"),
+    ({"type": "text", "text": 5}, "the field 'text' of a part must be str, not int."),
+    ({}, "a part needs a type. Use text, image, file or audio."),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), NO_PARTS, ids=[type(v).__name__ for v, _ in NO_PARTS])
+def test_what_is_no_part_is_refused_by_each_function_that_takes_one(value: Any, expected: str) -> None:
+    for function in (from_dict, to_dict, describe_part, placeholder_text):
+        assert expected == refused(lambda function=function: function(value))
+    assert f"part 0: {expected}" == refused(lambda: normalize_parts([value]))
+    assert not is_part_dict(value)
+
+
+MISUSED: list[tuple[Callable[[], Any], str]] = [
+    (lambda: from_dict(Unreadable(type="text")), f"the dict of a part cannot be read: RuntimeError. {MEND}"),
+    (lambda: Part(None), "a part needs a type. Use text, image, file or audio."),  # pyright: ignore
+    (lambda: Part(Faceless()), "the field 'type' of a part must be str, not Faceless."),  # pyright: ignore
+    (lambda: text(5), "the field 'text' of a part must be str, not int."),  # pyright: ignore
+    (lambda: part(), "a part needs a type. Use text, image, file or audio."),
+    (lambda: normalize_parts(5), "parts must be a list of parts, not int. Put it into a list."),  # pyright: ignore
+    (lambda: normalize_parts("abc"), "parts must be a list of parts, not str. Put it into a list."),
+    (lambda: normalize_parts({"type": "text"}), "parts must be a list of parts, not dict. Put it into a list."),
+    (lambda: normalize_parts(text("a")), "parts must be a list of parts, not Part. Put it into a list."),  # pyright: ignore
+    (lambda: decoded_len(5), "the data of a part must be base64 text, not int. Use file() for bytes."),  # pyright: ignore
+    (lambda: sniff("text"), "a media type is told from bytes, not from str. Read it first."),  # pyright: ignore
+    (lambda: image(Faceless()), "an image part cannot be read from Faceless. Give a path, bytes, a binary file or a URL."),  # pyright: ignore
+    (lambda: file(BadPath()), "the path of the part cannot be read: RuntimeError. Give it as str."),
+    (lambda: file(b"", mime_type=5), "mime_type of a file part must be str, not int. Correct it."),  # pyright: ignore
+    (lambda: image(PNG, name=b"a"), "name of an image part must be str, not bytes. Correct it."),  # pyright: ignore
+    (lambda: audio(WAV, max_part_bytes="9"), "max_part_bytes of an audio part must be int, not str. Correct it."),  # pyright: ignore
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("misuse", "expected"), MISUSED, ids=[f"{i}" for i in range(len(MISUSED))])
+def test_whatever_is_given_what_is_wrong_with_it_is_said(misuse: Callable[[], Any], expected: str) -> None:
+    assert expected == refused(misuse)
+
+
+@pytest.mark.parametrize("bad", ["\r\n", "\n", "\r", "\t", "\0", "\x1b", "\x7f", "\x85", "\u2028"])
+@pytest.mark.parametrize("place", ["{}a/b", "a{}/b", "a/b{}", "a/b;c={}d"])
+def test_a_media_type_that_would_break_out_of_its_header_is_refused(bad: str, place: str) -> None:
+    mime = place.format(bad)
+    expected = "the {} of the part holds a line break or another control character. Remove it."
+    assert expected.format("media type") == refused(lambda: file(f"data:{mime};base64,AA=="))
+    assert expected.format("media type") == refused(lambda: image(f"data:{mime};base64,{b64(PNG)}"))
+    assert expected.format("mime_type") == refused(lambda: file(b"", mime_type=mime))
+    assert expected.format("mimeType") == refused(lambda: from_dict({"type": "file", "mimeType": mime, "data": ""}))
+    url = f"https://example.org/{mime}"
+    assert expected.format("url") == refused(lambda: Part("file", mimeType="a/b", url=url))
+
+
 def test_what_is_no_part_is_named_by_its_place() -> None:
     assert (
         refused(
             lambda: normalize_parts(["a", text("b"), 5])  # type: ignore[list-item]  # pyright: ignore
         )
-        == "part 2 is int, not a part. Use image(), file() or audio()."
+        == f"part 2: int is no part. {MEND}"
     )
     others: list[Any] = [None, 5, "text", [], text("a")]
     for other in others:

@@ -22,6 +22,8 @@ PARENTS = {
     "ToolNameError": {errors.ToolDefinitionError},
     "ConfigurationError": {FerruleError},
     "ModelError": {FerruleError},
+    "RunError": {FerruleError},
+    "SessionBusy": {FerruleError},
     "FetchError": {FerruleError},
     "ForbiddenAddressError": {errors.FetchError},
     "JSONSyntaxError": {FerruleError, ValueError},
@@ -31,7 +33,7 @@ CLASSES = {
     for name, cls in vars(errors).items()
     if inspect.isclass(cls) and issubclass(cls, Exception) and cls is not FerruleError
 }
-SPECIAL = ("UnsupportedPartError", "JSONSyntaxError", "ModelError")
+SPECIAL = ("UnsupportedPartError", "JSONSyntaxError", "ModelError", "SessionBusy")
 
 
 def test_the_tree_is_the_documented_one() -> None:
@@ -77,6 +79,7 @@ def test_a_syntax_error_tells_its_place_where_it_is_known() -> None:
         UnsupportedPartError("audio", "audio/wav", "x"),
         JSONSyntaxError("Expecting value", 3, 7),
         ModelError("x", provider="p", status=429, code="c", request_id="r", retryable=True, retry_after=1.5),
+        errors.SessionBusy("run_1", "running"),
         *(cls("text") for name, cls in CLASSES.items() if name not in SPECIAL),
     ],
     ids=lambda e: type(e).__name__,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -41,6 +42,40 @@ def test_integers_of_any_size_are_exact(digits: int) -> None:
     number = int("9" * digits)
     assert [number, -number] == parse(f"[{number},-{number}]")
     assert [number] == parse(dumps([number]))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1.5", 1.5),
+        ("-0.0", -0.0),
+        ("2", 2),
+        ("1.10", Decimal("1.10")),
+        ("1E5", Decimal("1E5")),
+        ("1e400", Decimal("1e400")),
+        ("0.1234567890123456789012", Decimal("0.1234567890123456789012")),
+    ],
+)
+def test_read_exactly_a_number_keeps_all_its_digits(text: str, expected: Any) -> None:
+    for found in (parse(text, exact=True), parse(f'["\\u00e9",{text}]', exact=True)[1]):
+        assert (type(found), repr(found)) == (type(expected), repr(expected))
+        assert repr(parse(dumps([found]), exact=True)) == repr([expected])
+
+
+def test_read_exactly_an_exponent_beyond_all_bounds_is_refused_and_what_is_refused_stays_so() -> None:
+    for text, reason in (("1e" + "9" * 30, "a number with an exponent beyond all bounds"), ("NaN", "the word NaN")):
+        with pytest.raises(JSONSyntaxError, match=reason):
+            parse(f"[{text}]", exact=True)
+
+
+def test_decimals_that_are_no_numbers_are_not_written() -> None:
+    for value in (Decimal("NaN"), Decimal("sNaN"), Decimal("-Infinity"), {1, 2}):
+        with pytest.raises(TypeError, match="has no JSON form"):
+            dumps([value])
+
+
+def test_beside_an_integer_beyond_64_bits_a_decimal_is_text() -> None:
+    assert dumps([2**70, Decimal("1.10")]) == b'[1180591620717411303424,"1.10"]'
 
 
 @pytest.mark.case("C029")

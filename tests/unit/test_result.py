@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.unit.values import HOSTILE, Faceless, FacelessError, shrink
 
 from ferrule import (
     Failure,
@@ -34,6 +35,7 @@ from ferrule.result import FAILURE_CODES, RETRYABLE, as_result, describe_excepti
 from ferrule.strict_json import dumps
 
 DATA = "aGVsbG8gd29ybGQ="
+REQUEST = Request("r", "input", "?")
 PART = {"type": "file", "mimeType": "text/plain", "data": DATA}
 
 
@@ -284,6 +286,21 @@ def test_credentials_in_exceptions_and_groups_are_masked_and_the_text_is_bounded
         assert len(text) < 3_000
 
 
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("cannot reach postgres://app:FAKE@db.invalid/x", "cannot reach postgres://app:[redacted]@db.invalid/x"),
+        ("GET https://x.invalid/s?api_key=FAKE&q=1 failed", "GET https://x.invalid/s?api_key=[redacted]&q=1 failed"),
+        ("sent Authorization: Bearer FAKEFAKE1", "sent Authorization: Bearer [redacted]"),
+        ("there is no order A-1001", "there is no order A-1001"),
+    ],
+)
+def test_credentials_in_a_text_are_masked_as_in_an_exception(message: str, text: str) -> None:
+    assert ToolResult.failed(message).error == text
+    assert ToolResult.failed(ValueError(message)).error == f"ValueError: {text}"
+    assert ToolResult.ok(message).output == ToolResult(message, True).output == message
+
+
 def test_an_unknown_code_of_any_type_is_refused() -> None:
     for code in ("oops", "", None, 5, ["timeout"]):
         with pytest.raises(UsageError, match="unknown failure code"):
@@ -324,9 +341,37 @@ def test_a_plain_result_waits_for_nothing() -> None:
     assert pending_of(ToolResult("done", False, {"k": 1})) is None
 
 
-def test_a_result_with_a_request_is_suspended_whatever_its_flag_says() -> None:
-    made = as_result(ToolResult("wait", False, {"pending": Request("r", "input", "?")}))
-    assert (made.status, made.is_error, made.failure, made.value) == ("suspended", True, None, None)
+@pytest.mark.parametrize("request_", [REQUEST, REQUEST.to_dict()], ids=["object", "dict"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda m: ToolResult("wait", False, m),
+        lambda m: ToolResult("wait", True, m, failure=Failure("timeout")),
+        lambda m: ToolResult.ok(5, metadata=m),
+        lambda m: ToolResult.ok(5, output="five", parts=[PART], metadata=m),
+        lambda m: ToolResult.failed("no", metadata=m),
+        lambda m: dataclasses.replace(ToolResult.ok(5), metadata=m),
+    ],
+)
+def test_a_result_with_a_request_is_suspended_however_it_is_made(make: Any, request_: Any) -> None:
+    made = make({"pending": request_})
+    for result in (made, as_result(made), restore(typed(made)), copy.copy(made)):
+        assert (result.status, result.success, result.is_error) == ("suspended", False, True)
+        assert (result.error, result.failure, result.value, result.pending) == (None, None, None, REQUEST)
+
+
+def test_a_request_put_into_the_metadata_afterwards_counts_when_the_result_is_taken() -> None:
+    for given in (ToolResult.ok(5, metadata={"k": 1}), ToolResult.failed("no", metadata={"k": 1})):
+        assert given.metadata is not None
+        given.metadata["pending"] = REQUEST
+        made = as_result(given)
+        assert (made.status, made.is_error, made.failure, made.value) == ("suspended", True, None, None)
+
+
+def test_what_is_no_request_leaves_a_result_as_it_was_made() -> None:
+    made = ToolResult.ok(5, metadata={"pending": {"id": "r"}})
+    assert (made.status, made.is_error, made.value) == ("done", False, 5)
+    assert ToolResult("x", True, {"pending": {"id": "r"}}).failure == Failure("refused")
 
 
 # -- from whatever a tool returns -------------------------------------------------------------------------------
@@ -362,7 +407,7 @@ def test_an_exception_that_is_returned_is_a_failure_too() -> None:
     [
         (ToolResult("x", False, parts=[{"type": "image"}]), "part 0"),
         (ToolResult("x", False, parts=["image"]), None),  # pyright: ignore[reportArgumentType]
-        (ToolResult("x", False, parts=[7]), "part 0 is int"),  # pyright: ignore[reportArgumentType]
+        (ToolResult("x", False, parts=[7]), "part 0: int is no part"),  # pyright: ignore[reportArgumentType]
         (ToolResult("x", True, {"pending": {"id": "r"}}), "malformed request"),
         (ToolResult("x", True, {"pending": 7}), "malformed request"),
     ],
@@ -404,6 +449,34 @@ def test_parts_that_are_no_list_make_a_failure_that_says_so(parts: Any) -> None:
     made = as_result(ToolResult("x", False, None, parts))
     assert f"The tool returned parts as {type(parts).__name__}, not as a list." == made.error
     assert "done" in repr(ToolResult("x", False, None, parts))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_whatever_a_tool_returns_or_puts_into_its_result_becomes_a_result(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shrink(monkeypatch)
+    value = HOSTILE[name]()
+    assert as_result(value).status == ("failed" if issubclass(type(value), BaseException) else "done")
+    assert as_result([value, Part("text", text="a")]).status == "done"
+    assert as_result(ToolResult("x", False, {"pending": value})).error is not None
+    assert as_result(ToolResult("x", False, None, [value])).status in ("done", "failed")
+    assert as_result(ToolResult("x", False, None, value)).error is not None
+    assert ToolResult.ok(value) != value
+    repr(ToolResult.ok(value, metadata={"k": value}))
+
+
+@pytest.mark.parametrize("cls", [Faceless, FacelessError])
+def test_what_is_no_field_of_a_result_is_misuse_whatever_it_says_of_itself(cls: Any) -> None:
+    for make in (
+        lambda: ToolResult(cls(), False),
+        lambda: ToolResult("x", cls()),
+        lambda: ToolResult("x", False, cls()),
+    ):
+        with pytest.raises(UsageError, match=cls.__name__):
+            make()
+    with pytest.raises(UsageError, match="Faceless"):
+        ToolResult.failed(Faceless())  # pyright: ignore[reportArgumentType]
 
 
 def test_a_request_written_as_a_dict_is_converted() -> None:

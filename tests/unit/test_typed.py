@@ -6,11 +6,14 @@ import base64
 import datetime as dt
 import enum
 import hashlib
+import io
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,6 +26,7 @@ from tests.unit.values import (
     KEY,
     MOMENT,
     OBJECTS,
+    OFFSETS,
     RICH,
     SURROGATES,
     Hue,
@@ -43,6 +47,9 @@ from ferrule.strict_json import Opaque, dumps, parse, plain, restore, typed
 
 INF = float("inf")
 MODULE = "tests.unit.values"
+
+BERLIN = ZoneInfo("Europe/Berlin")
+LATE = dt.datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN)  # it comes twice
 
 TABLE: list[tuple[Any, Any]] = [
     (None, None),
@@ -66,6 +73,13 @@ TABLE: list[tuple[Any, Any]] = [
     (MOMENT.replace(tzinfo=dt.UTC), {"$datetime": "2026-01-02T03:04:05.678000+00:00"}),
     (dt.date(2026, 1, 2), {"$date": "2026-01-02"}),
     (dt.time(3, 4, 5), {"$time": "03:04:05"}),
+    (MOMENT.replace(fold=1), {"$datetime": ["2026-01-02T03:04:05.678000", None, 1]}),
+    (MOMENT.replace(tzinfo=BERLIN), {"$datetime": ["2026-01-02T03:04:05.678000+01:00", "Europe/Berlin", 0]}),
+    (LATE.replace(fold=0), {"$datetime": ["2026-10-25T02:30:00+02:00", "Europe/Berlin", 0]}),
+    (LATE.replace(fold=1), {"$datetime": ["2026-10-25T02:30:00+01:00", "Europe/Berlin", 1]}),
+    (dt.time(3, 4, 5, fold=1), {"$time": ["03:04:05", None, 1]}),
+    (dt.time(3, 4, 5, tzinfo=BERLIN), {"$time": ["03:04:05", "Europe/Berlin", 0]}),
+    (dt.time(3, 4, 5, tzinfo=ZoneInfo("UTC")), {"$time": ["03:04:05+00:00", "UTC", 0]}),
     (dt.timedelta(1, 2, 3), {"$duration": [1, 2, 3]}),
     (b"\xff\x00", {"$bytes": "/wA="}),
     ([1, [2]], [1, [2]]),
@@ -92,6 +106,42 @@ def test_nan_comes_back() -> None:
     found = restore(typed([float("nan"), Decimal("NaN"), Decimal("sNaN")]))
     assert found[0] != found[0]
     assert [str(d) for d in found[1:]] == ["NaN", "sNaN"]
+
+
+@given(
+    st.datetimes(timezones=st.none() | st.timezones() | OFFSETS)
+    | st.times(timezones=st.none() | st.timezones() | OFFSETS),
+    st.sampled_from([0, 1]),
+)
+def test_a_moment_comes_back_with_its_zone_and_its_fold(moment: Any, fold: int) -> None:
+    moment = moment.replace(fold=fold)
+    found = restore(parse(dumps(typed([moment]))))[0]
+    assert moment == found
+    assert (type(moment), moment.fold, moment.utcoffset()) == (type(found), found.fold, found.utcoffset())
+    assert moment.tzinfo is found.tzinfo or (type(moment.tzinfo) is dt.timezone and moment.tzinfo == found.tzinfo)
+
+
+UNKNOWN_ZONES = ["Nowhere/City", "", "Europe", "../../etc/passwd", "/etc/passwd", "a\0b"]
+
+
+@pytest.mark.parametrize("zone", UNKNOWN_ZONES)
+def test_a_moment_in_a_zone_that_is_not_known_here_keeps_its_offset(zone: str) -> None:
+    found = restore({"$datetime": ["2026-10-25T02:30:00+01:00", zone, 1]})
+    assert found == dt.datetime(2026, 10, 25, 1, 30, tzinfo=dt.UTC)
+    assert (found.utcoffset(), found.fold) == (dt.timedelta(hours=1), 1)
+
+
+def test_a_moment_in_a_zone_whose_rules_have_changed_stays_the_same_moment() -> None:
+    found = restore({"$datetime": ["2026-01-02T03:04:05+05:00", "Europe/Berlin", 0]})
+    assert found == dt.datetime(2026, 1, 1, 22, 4, 5, tzinfo=dt.UTC)
+
+
+def test_a_zone_read_from_a_file_is_kept_by_its_offset() -> None:
+    raw = b"TZif" + bytes(16) + struct.pack(">6l", 0, 0, 0, 0, 1, 4) + struct.pack(">lBB", 3600, 0, 0) + b"OWN\0"
+    for key in (None, "\udc97", 5):
+        moment = dt.datetime(2026, 1, 2, tzinfo=ZoneInfo.from_file(io.BytesIO(raw), key=key))  # pyright: ignore
+        assert typed(moment) == {"$datetime": "2026-01-02T00:00:00+01:00"}
+        assert restore(typed(moment)) == moment
 
 
 @pytest.mark.case("C026")
@@ -444,6 +494,9 @@ DAMAGED: list[tuple[Any, Opaque]] = [
     ({"$map": [1]}, Opaque("$map", '{"$map":[1]}')),
     ({"$bytes": "!!"}, Opaque("$bytes", '{"$bytes":"!!"}')),
     ({"$datetime": "NaT"}, Opaque("$datetime", '{"$datetime":"NaT"}')),
+    ({"$datetime": ["2026-01-02", 5, 0]}, Opaque("$datetime", '{"$datetime":["2026-01-02",5,0]}')),
+    ({"$datetime": ["2026-01-02", None, 2]}, Opaque("$datetime", '{"$datetime":["2026-01-02",null,2]}')),
+    ({"$time": ["03:04"]}, Opaque("$time", '{"$time":["03:04"]}')),
     ({"$duration": [10**30]}, Opaque("$duration", '{"$duration":[1000000000000000000000000000000]}')),
     ({"$opaque": ["one"]}, Opaque("$opaque", '{"$opaque":["one"]}')),
     ({"$later": [{"$int": "1"}]}, Opaque("$later", '{"$later":[{"$int":"1"}]}')),

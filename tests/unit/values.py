@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path, PureWindowsPath
-from types import MappingProxyType, SimpleNamespace
+from types import CoroutineType, GeneratorType, MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple, NoReturn, cast
 
 import pytest
@@ -215,6 +215,36 @@ class Liar(str):
         return "lie"
 
 
+class Faceless:
+    """An object that raises when asked for its class, or for anything it does not have."""
+
+    @property
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        raise RuntimeError("no class")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise RuntimeError(f"no {name}")
+
+
+class Masked:
+    """An object that says it is something else: a text, an error, a generator, a mapping, as the caller chooses."""
+
+    def __init__(self, mask: type) -> None:
+        self.mask = mask
+
+    @property
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self.mask
+
+
+class FacelessError(Exception):
+    """An error that raises when asked for its class."""
+
+    @property
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        raise RuntimeError("no class")
+
+
 class BadMeeting(dt.tzinfo):
     def utcoffset(self, when: dt.datetime | None) -> NoReturn:
         raise RuntimeError("no offset")
@@ -245,8 +275,10 @@ def nested(levels: int) -> list[Any]:
     return x
 
 
+MASKS: list[type] = [str, int, dict, list, ValueError, bytes, BaseModel, GeneratorType, CoroutineType, type]
 HOSTILE: dict[str, Callable[[], Any]] = {
-    "raises": Raising, "itself": Itself, "fresh": Fresh, "endless set": EndlessSet, "endless lists": EndlessLists,
+    "raises": Raising, "no class": Faceless, "no class of error": lambda: FacelessError("no"),
+    **{f"masked {c.__name__}": lambda c=c: Masked(c) for c in MASKS}, "itself": Itself, "fresh": Fresh, "endless set": EndlessSet, "endless lists": EndlessLists,
     "no hash": Unhashable, "no name": Anonymous, "no text": Quiet, "liar": lambda: Liar("truth"),
     "no offset": lambda: dt.datetime(2026, 1, 1, tzinfo=BadMeeting()), "cycle": cycle, "deep": lambda: nested(5_000),
     "bare": object, "function": lambda: print, "module": lambda: strict_json, "class": lambda: int, "enum": lambda: Hue,

@@ -10,7 +10,17 @@ register theirs.
 """
 
 from ferrule.strict_json._back import restore
-from ferrule.strict_json._shape import MAX_NODES, MAX_TYPED_NODES, Codec, Opaque, register, type_name
+from ferrule.strict_json._shape import (
+    MAX_NODES,
+    MAX_TYPED_NODES,
+    Codec,
+    Opaque,
+    bare_name,
+    is_a,
+    kind_of,
+    register,
+    type_name,
+)
 from ferrule.strict_json._text import clean, dumps, parse
 from ferrule.strict_json._walk import MAX_BYTES, MAX_DEPTH, SPILL_BYTES, plain, text_of, typed
 
@@ -22,8 +32,11 @@ __all__ = [
     "SPILL_BYTES",
     "Codec",
     "Opaque",
+    "bare_name",
     "clean",
     "dumps",
+    "is_a",
+    "kind_of",
     "parse",
     "plain",
     "register",

@@ -27,6 +27,23 @@ def _opaque(pair: list[Any]) -> Opaque:
     return Opaque(str(kind), str(text))
 
 
+def _moment(kind: Any, payload: str | list[Any]) -> Any:
+    if isinstance(payload, str):
+        return kind.fromisoformat(payload)
+    text, key, fold = payload
+    found = kind.fromisoformat(text).replace(fold=fold)
+    if key is None:
+        return found
+    from zoneinfo import ZoneInfo  # only for those who use it
+
+    try:
+        zoned = found.replace(tzinfo=ZoneInfo(key))
+    except (KeyError, ValueError, OSError):  # a zone that this machine does not know
+        return found
+    # Where the rules of the zone have changed, the moment itself counts.
+    return zoned if zoned.utcoffset() == found.utcoffset() else found
+
+
 RESTORERS.update(
     {
         "$int": lambda v: int(v, 16),
@@ -36,9 +53,9 @@ RESTORERS.update(
         "$decimal": Decimal,
         "$uuid": uuid.UUID,
         "$path": Path,
-        "$datetime": dt.datetime.fromisoformat,
+        "$datetime": lambda v: _moment(dt.datetime, v),
         "$date": dt.date.fromisoformat,
-        "$time": dt.time.fromisoformat,
+        "$time": lambda v: _moment(dt.time, v),
         "$duration": lambda v: dt.timedelta(*v),
         "$tuple": tuple,
         "$set": set,

@@ -13,13 +13,16 @@ import enum
 import itertools
 import math
 import re
+import sys
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
+
+from typing_extensions import TypeIs
 
 from ferrule.strict_json._text import clean, is_clean
 
@@ -29,6 +32,7 @@ MAX_TEXT = 1_000
 MAX_ROWS = 1_000
 SAFE_INT = 2**53
 SECRET = "**********"
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ Shape = Leaf | Again | Array | Object
 Shaper = Callable[[Any], Shape]
 
 
-# -- names and text ---------------------------------------------------------------------------------------------
+# -- names, kinds and text --------------------------------------------------------------------------------------
 
 
 def class_name(cls: type) -> str:
@@ -112,9 +116,49 @@ def class_name(cls: type) -> str:
         return "object"
 
 
+_NAME: Any = vars(type)["__name__"]
+
+
+def bare_name(cls: type) -> str:
+    """Name of a class without its module, whatever a metaclass says.
+
+    Args:
+        cls: Any class.
+
+    Since 0.1.
+    """
+    return _NAME.__get__(cls)
+
+
+def kind_of(x: object) -> str:
+    """Name of the object's class without its module.
+
+    Args:
+        x: Any object whatever.
+
+    Since 0.1.
+    """
+    return bare_name(type(x))
+
+
 def type_name(x: object) -> str:
     """Qualified name of the object's class."""
     return class_name(type(x))
+
+
+def is_a(value: object, kind: type[T] | tuple[type[T], ...]) -> TypeIs[T]:
+    """Whether a value is of a class, by its real class: whatever its `__class__` says, or raises, does not count.
+
+    Args:
+        value: Any object whatever.
+        kind: A class, or several.
+
+    Since 0.1.
+    """
+    try:
+        return issubclass(type(value), kind)
+    except Exception:  # asked by an abstract class, a metaclass may answer whatever it likes
+        return False
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -202,7 +246,7 @@ def _model(x: Any) -> Shape:
     cls: Any = x.__class__
     name = type_name(x)
     if _serializes_itself(cls):
-        return Again(cls.__pydantic_serializer__.to_python(x, warnings=False), name=name)
+        return Again(cls.__pydantic_serializer__.to_python(x, warnings=False, by_alias=False), name=name)
     if getattr(cls, "__pydantic_root_model__", False):
         return Again(x.root, name=name)
     fields: dict[str, Any] = {k: getattr(x, k) for k in cls.__pydantic_fields__ if hasattr(x, k)}
@@ -215,7 +259,7 @@ def _named_tuple(x: Any) -> Shape:
 
 
 def _exception(x: BaseException) -> Shape:
-    return Object((("type", type(x).__name__), ("message", _text_of(x))), type_name(x))
+    return Object((("type", kind_of(x)), ("message", _text_of(x))), type_name(x))
 
 
 # -- numpy, pandas, polars --------------------------------------------------------------------------------------
@@ -327,6 +371,14 @@ def _typed_mapping(x: Mapping[Any, Any]) -> Shape:
     return Array(itertools.chain.from_iterable(pairs), "$map")
 
 
+def _typed_moment(x: dt.datetime | dt.time) -> str | list[Any]:
+    """ISO 8601; where that leaves something out, also the key of the zone and the fold."""
+    zones = sys.modules.get("zoneinfo")
+    key: object = x.tzinfo.key if zones is not None and is_a(x.tzinfo, zones.ZoneInfo) else None
+    zone = key if type(key) is str and is_clean(key) else None  # one read from a file has the key it was given
+    return [x.isoformat(), zone, x.fold] if zone is not None or x.fold else x.isoformat()
+
+
 def _typed_path(x: Path) -> Shape:
     text = typed_str(str(x))
     return Leaf(text, "$path") if isinstance(text, str) else Leaf({text.tag: text.value}, "$path")
@@ -343,9 +395,9 @@ _TYPED: tuple[tuple[Any, Shaper], ...] = (
     (Decimal, lambda x: Leaf(str(x), "$decimal")),
     (uuid.UUID, lambda x: Leaf(str(x), "$uuid")),
     (Path, _typed_path),
-    (dt.datetime, lambda x: Leaf(x.isoformat(), "$datetime") if x == x else _typed_unknown(x)),
+    (dt.datetime, lambda x: Leaf(_typed_moment(x), "$datetime") if x == x else _typed_unknown(x)),
     (dt.date, lambda x: Leaf(x.isoformat(), "$date")),
-    (dt.time, lambda x: Leaf(x.isoformat(), "$time")),
+    (dt.time, lambda x: Leaf(_typed_moment(x), "$time")),
     (dt.timedelta, lambda x: Leaf([x.days, x.seconds, x.microseconds], "$duration")),
     ((bytes, bytearray, memoryview), lambda x: Leaf(bytes(x))),
     (Opaque, lambda x: Leaf([clean(x.type), clean(x.text)], "$opaque")),

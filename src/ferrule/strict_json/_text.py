@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 from typing import Any, NoReturn
 
 import orjson
@@ -39,21 +40,32 @@ def dumps(value: Any) -> bytes:
     """Compact strict JSON of a value made by `plain`, `typed` or `parse`.
 
     Args:
-        value: dict with str keys, list, str, int, finite float, bool or None.
+        value: dict with str keys, list, str, int, finite float, Decimal (as a number), bool or None.
 
     Since 0.1.
     """
     try:
-        return orjson.dumps(value)
-    except TypeError:  # an integer beyond 64 bits, or nesting beyond orjson's bound
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        return orjson.dumps(value, _number)
+    except TypeError:  # an integer beyond 64 bits, or nesting beyond orjson's bound; there decimals are text
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_text).encode()
 
 
-def parse(text: str | bytes) -> Any:
+def _number(value: object) -> orjson.Fragment:
+    return orjson.Fragment(_text(value))
+
+
+def _text(value: object) -> str:
+    if type(value) is Decimal and value.is_finite():
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def parse(text: str | bytes, *, exact: bool = False) -> Any:
     """Read strict JSON: no duplicate keys, no NaN or Infinity, no lone surrogates, integers of any size.
 
     Args:
         text: JSON text, or its UTF-8 bytes.
+        exact: Whether numbers that a float would not give back digit by digit, such as `1.10`, become Decimal.
 
     Raises:
         JSONSyntaxError: With line and column where they are known; the text itself is not quoted.
@@ -62,8 +74,8 @@ def parse(text: str | bytes) -> Any:
     """
     try:
         source = text.decode() if isinstance(text, bytes) else text
-        value = _DECODER.decode(source)
-        if is_clean(source) and ("\\u" not in source or is_clean(json.dumps(value, ensure_ascii=False))):
+        value = (_EXACT if exact else _DECODER).decode(source)
+        if is_clean(source) and ("\\u" not in source or is_clean(json.dumps(value, ensure_ascii=False, default=str))):
             return value
         problem = JSONSyntaxError("a lone surrogate")
     except json.JSONDecodeError as error:
@@ -94,8 +106,17 @@ def _finite(digits: str) -> float:
     return number
 
 
+def _exact(digits: str) -> float | Decimal:
+    number = float(digits)
+    try:
+        return number if repr(number) == digits else Decimal(digits)
+    except ArithmeticError:
+        raise JSONSyntaxError("a number with an exponent beyond all bounds") from None
+
+
 def _no_constant(name: str) -> NoReturn:
     raise JSONSyntaxError(f"the word {name}, which is not JSON")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_no_constant)
+_EXACT = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_exact, parse_constant=_no_constant)

@@ -21,6 +21,7 @@ from ferrule.strict_json._shape import (
     Shaper,
     int_as_number,
     int_as_text,
+    kind_of,
     plain_float,
     plain_shaper,
     to_base64,
@@ -146,7 +147,7 @@ class _Walk:
         except Exception as error:  # whatever the object's own code raises: a value must not fail because of its looks
             if error is self.failure:
                 raise
-            target[key] = self.mark(x, f"unreadable, {type(error).__name__}")
+            target[key] = self.mark(x, f"unreadable, {kind_of(error)}")
 
     def mark(self, x: object, reason: str) -> Any:
         return self.dialect.marker(type_name(x), reason)
@@ -293,9 +294,10 @@ def typed(x: Any, *, spill: Spill | None = None) -> Any:
     """Describe any object in tagged JSON from which `restore` makes an equal one.
 
     Equal and of equal type come back: None, bool, str, int, float (NaN and
-    infinities too), Decimal, UUID, Path, bytes, datetime, date, time, timedelta,
-    list, tuple, set, frozenset, dict with keys of these, results, parts,
-    requests and answers, to a depth of 100 and without cycles.
+    infinities too), Decimal, UUID, Path, bytes, datetime and time (with their
+    ZoneInfo and fold), date, timedelta, list, tuple, set, frozenset, dict with
+    keys of these, results, parts, requests and answers, to a depth of 100 and
+    without cycles.
 
     Args:
         x: Any object whatever.

@@ -20,7 +20,7 @@ from uuid import UUID
 import orjson
 
 from ferrule.errors import JSONSyntaxError, ToolDefinitionError, UsageError
-from ferrule.strict_json import dumps, parse, plain
+from ferrule.strict_json import dumps, is_a, kind_of, parse, plain
 from ferrule.tool.reference import BRANCHING, References, Schema, below, listed
 
 MAX_FAULTS = 10
@@ -98,15 +98,15 @@ def as_text(arguments: object) -> str | bytes:
 
     Since 0.1.
     """
-    if isinstance(arguments, bytes):
-        return "{}" if arguments.strip() in (b"", b"null") else arguments
-    if isinstance(arguments, str):
+    if is_a(arguments, str):
         return "{}" if arguments.strip() in ("", "null") else _encodable(arguments)
+    if is_a(arguments, bytes):
+        return "{}" if arguments.strip() in (b"", b"null") else arguments
     if arguments is None:
         return "{}"
-    if isinstance(arguments, Mapping):
+    if is_a(arguments, Mapping):
         return _written(cast("Mapping[str, Any]", arguments))
-    raise UsageError(f"arguments must be a mapping, JSON text or None, not {type(arguments).__name__}.")
+    raise UsageError(f"arguments must be a mapping, JSON text or None, not {kind_of(arguments)}.")
 
 
 def _encodable(text: str) -> str:
@@ -126,23 +126,26 @@ def _written(arguments: Mapping[str, Any]) -> bytes:
         text = json.dumps(
             dict(arguments), ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json_value
         )
-        return _encodable(text).encode()
     except RecursionError:
         reason = "nested too deeply"
     except ValueError:
         reason = "NaN, an infinity, or a value that contains itself"
     except TypeError as error:
         reason = str(error)
+    except Exception as error:  # the objects' own code
+        reason = f"an object in them raised {kind_of(error)}"
+    else:
+        return _encodable(text).encode()
     raise InvalidArguments(f"The arguments cannot be written as JSON: {reason}.")
 
 
 def _json_value(value: Any) -> Any:
     """What stands in JSON for an instance of a parameter's type."""
-    if isinstance(value, _LEAVES):
+    if is_a(value, _LEAVES):
         return plain(value, big_ints="number")
-    if isinstance(value, Mapping):
+    if is_a(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
-    if isinstance(value, Set):
+    if is_a(value, Set):
         return list(cast("Set[Any]", value))
     cls = cast("Any", type(value))
     if dataclasses.is_dataclass(cls):
@@ -150,7 +153,7 @@ def _json_value(value: Any) -> Any:
     for method, options in (("get_secret_value", {}), ("tolist", {}), ("model_dump", {"by_alias": True})):
         if hasattr(cls, method):
             return getattr(value, method)(**options)
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    raise TypeError(f"{kind_of(value)} has no JSON form")
 
 
 _LEAVES = (Decimal, UUID, PurePath, dt.date, dt.time, dt.timedelta, bytes, bytearray, Enum)
@@ -195,6 +198,11 @@ def path_text(path: Iterable[str | int]) -> str:
     return text[:200]
 
 
+_JSON_TYPES = (
+    (bool, "boolean"), (int, "integer"), ((float, Decimal), "number"), (str, "string"), (list, "array"),
+)  # fmt: skip
+
+
 def json_type(value: object) -> str:
     """The JSON name of a value's type, for messages.
 
@@ -203,42 +211,80 @@ def json_type(value: object) -> str:
 
     Since 0.1.
     """
-    for kind, name in ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array")):
+    for kind, name in _JSON_TYPES:
         if isinstance(value, kind):
             return name
     return "null" if value is None else "object"
 
 
-# -- mending, directed by the schema ----------------------------------------------------------------------------
+# -- changes directed by the schema -----------------------------------------------------------------------------
+
+EXACT = "ferrule:exact"  # marks, in a schema made for `with_digits`, what a Decimal is read from
+
+
+def with_digits(schema: Schema, text: str | bytes) -> str | bytes:
+    """The text with numbers written as text where only a Decimal is wanted and a float would lose digits.
+
+    Args:
+        schema: A JSON Schema in which both alternatives of a Decimal, number and string, are marked.
+        text: JSON text of the arguments.
+
+    Since 0.1.
+    """
+    try:
+        data = parse(text, exact=True)
+    except JSONSyntaxError:
+        return text  # the check says what is wrong with it
+    kept = _change(References(schema), schema, data, _digits, 0) if _holds_decimal(data) else data
+    return text if kept == data else dumps(kept)
+
+
+def _holds_decimal(data: Any, depth: int = 0) -> bool:
+    if isinstance(data, dict):
+        data = list(cast("dict[str, Any]", data).values())
+    if isinstance(data, list):
+        return depth <= MAX_NESTING and any(_holds_decimal(v, depth + 1) for v in cast("list[Any]", data))
+    return type(data) is Decimal
+
+
+def _digits(find: References, schema: Schema, data: Any) -> Any:
+    if type(data) is not Decimal:
+        return data
+    takers = [EXACT in s for s in _leaves(find, schema) if {"number", "string"}.intersection(_types(s))]
+    return str(data) if takers and all(takers) else data
 
 
 def _mend(schema: Schema, text: str | bytes) -> bytes | None:
     """The text with JSON text unwrapped where an object or array is wanted; None when there is none."""
-    data = parse(text)
-    mended = _unwrap(References(schema), schema, data, 0)
+    data = parse(text, exact=True)
+    mended = _change(References(schema), schema, data, _unwrap, 0)
     return None if mended == data else dumps(mended)
 
 
-def _unwrap(find: References, schema: Schema, data: Any, depth: int) -> Any:
-    if depth > MAX_NESTING or not isinstance(data, str | list | dict):
-        return cast("object", data)
-    leaves = _leaves(find, schema)
-    if isinstance(data, str):
-        return _from_json_text(data, {kind for leaf in leaves for kind in _types(leaf)})
-    if isinstance(data, list):
-        items = cast("list[Any]", data)
-        return [_unwrap(find, below(leaves, i), v, depth + 1) for i, v in enumerate(items)]
-    return {k: _unwrap(find, below(leaves, k), v, depth + 1) for k, v in cast("dict[str, Any]", data).items()}
-
-
-def _from_json_text(text: str, wanted: set[str]) -> Any:
+def _unwrap(find: References, schema: Schema, data: Any) -> Any:
+    wanted = {kind for leaf in _leaves(find, schema) for kind in _types(leaf)} if isinstance(data, str) else set[str]()
     if "string" in wanted or not wanted & {"object", "array"}:
-        return text
+        return data
     try:
-        found = parse(text)
+        found = parse(data, exact=True)
     except JSONSyntaxError:
-        return text
-    return found if json_type(found) in wanted else text
+        return data
+    return found if json_type(found) in wanted else data
+
+
+def _change(
+    find: References, schema: Schema, data: Any, change: Callable[[References, Schema, Any], Any], depth: int
+) -> Any:
+    """The data with its leaves changed, each in view of the schema of its place."""
+    if depth > MAX_NESTING:
+        return data
+    if isinstance(data, list):
+        leaves, items = _leaves(find, schema), cast("list[Any]", data)
+        return [_change(find, below(leaves, i), v, change, depth + 1) for i, v in enumerate(items)]
+    if isinstance(data, dict):
+        leaves, fields = _leaves(find, schema), cast("dict[str, Any]", data)
+        return {k: _change(find, below(leaves, k), v, change, depth + 1) for k, v in fields.items()}
+    return change(find, schema, data)
 
 
 def _leaves(find: References, schema: Any) -> list[Schema]:
@@ -255,7 +301,7 @@ def _types(leaf: Schema) -> list[str]:
 def _without_blanks(schema: Schema, text: str | bytes) -> str | bytes:
     """The text without `""` for optional parameters that are no free text."""
     try:
-        data = parse(text)
+        data = parse(text, exact=True)
     except JSONSyntaxError:
         return text  # the check says what is wrong with it
     if not isinstance(data, dict):
@@ -285,12 +331,30 @@ def _no_retrieval(uri: str) -> Any:
     raise ValueError("remote references are not followed")
 
 
+def refuse_taken(taken: frozenset[str], given: Mapping[str, Any]) -> None:
+    """Refuse arguments under names that a function uses itself.
+
+    Args:
+        taken: Those names.
+        given: The arguments by name.
+
+    Raises:
+        Fault: Naming each.
+
+    Since 0.1.
+    """
+    clash = [name for name in given if name in taken]
+    if clash:
+        raise Fault([(name, "is not a parameter of this tool, which uses the name itself") for name in clash])
+
+
 class SchemaParameters:
     """Parameters told by a JSON Schema from outside, used as it is.
 
     Args:
         schema: The schema; None takes any arguments.
         owner: The tool, for the error.
+        taken: Names that the tool's function uses itself, so that no argument can have them.
 
     Raises:
         ToolDefinitionError: It is no valid schema, refers to one elsewhere, or admits no object.
@@ -298,8 +362,9 @@ class SchemaParameters:
     Since 0.1.
     """
 
-    def __init__(self, schema: Mapping[str, Any] | None, owner: str) -> None:
+    def __init__(self, schema: Mapping[str, Any] | None, owner: str, taken: frozenset[str] = frozenset()) -> None:
         """Compile the schema."""
+        self.taken = taken
         self.schema: Schema = {"type": "object"} if schema is None else dict(schema)
         self.faults: Callable[[Any], list[tuple[str, str]]] = schema_check(self.schema, f"tool {owner!r}")
         if "object" not in listed(self.schema.get("type", "object")):
@@ -324,7 +389,10 @@ class SchemaParameters:
         faults = self.faults(data)
         if faults:
             raise Fault(faults)
-        return cast("dict[str, Any]", data)
+        found = cast("dict[str, Any]", data)
+        if self.taken:
+            refuse_taken(self.taken, found)
+        return found
 
 
 def schema_check(schema: Mapping[str, Any], owner: str) -> Callable[[Any], list[tuple[str, str]]]:

@@ -10,17 +10,20 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib
-import inspect
 import os
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable
+from types import GeneratorType
 from typing import Any, Protocol, cast, runtime_checkable
 
 from ferrule.errors import ToolDefinitionError
 from ferrule.result import classify, describe_exception
-from ferrule.strict_json import dumps, parse, typed
+from ferrule.strict_json import dumps, is_a, parse, typed
 from ferrule.tool.arguments import Fault, Parameters, json_type, read
 from ferrule.tool.reference import Schema
+
+AWAITABLE: type[Awaitable[Any]] = cast("Any", Awaitable)
+GENERATOR: type[Generator[Any, Any, Any]] = GeneratorType
 
 
 @runtime_checkable
@@ -147,7 +150,7 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
         parameters = found.parameters if isinstance(found, FunctionLike) else _AnyObject()
         arguments, _ = read(parameters, text)
         value = _call(cast("Callable[..., Any]", function_of(found)), arguments)
-        if isinstance(value, BaseException):  # returned, it is a failure as anywhere
+        if is_a(value, BaseException):  # returned, it is a failure as anywhere
             raise value
         return {"value": typed(value)}
     except BaseException as error:  # SystemExit too: whatever the function does, the caller learns of it
@@ -156,9 +159,9 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
 
 def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     value = function(**arguments)
-    if inspect.isgenerator(value):
+    if is_a(value, GENERATOR):
         return _exhausted(value)
-    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+    return asyncio.run(_awaited(value)) if is_a(value, AWAITABLE) else value
 
 
 def _exhausted(steps: Generator[Any, Any, Any]) -> Any:

@@ -15,15 +15,16 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from types import CoroutineType
+from types import AsyncGeneratorType, CoroutineType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.errors import UsageError
 from ferrule.lazy import LazyModule
 from ferrule.redact import scrub
 from ferrule.result import Failure, ToolResult, as_result, classify, leaves_of, suspended
-from ferrule.strict_json import dumps, plain
+from ferrule.strict_json import dumps, is_a, kind_of, plain
 from ferrule.tool.arguments import InvalidArguments, read
+from ferrule.tool.child import AWAITABLE, GENERATOR
 from ferrule.tool.context import Context, Suspend
 from ferrule.tool.output import bounded, checked
 from ferrule.tool.thread import POOL
@@ -45,6 +46,7 @@ Runs = Literal["step", "inline", "task", "thread", "process"]
 Late = Callable[[ToolResult], None]
 GiveUp = Callable[[ToolResult], None]
 CANCEL_SECONDS = 5.0
+_STREAM: type[AsyncGenerator[Any, Any]] = AsyncGeneratorType
 # From 3.12 on a task takes its first step at once: a tool that need not wait costs no turn of the event loop.
 _AT_ONCE: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 _AWAITS = frozenset({"GET_AWAITABLE", "SEND", "YIELD_VALUE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH"})
@@ -106,7 +108,8 @@ async def invoke(
     try:
         values, text = read(tool.parameters, arguments, omit_blank=tool.omit_blank)
     except InvalidArguments as error:
-        return ToolResult.failed(f"Tool {tool.name!r} was not called. {error}", code="invalid_arguments")
+        # Not by `failed`, which takes what follows `password:` for one; no value is quoted here.
+        return ToolResult(f"Tool {tool.name!r} was not called. {error}", True, failure=Failure("invalid_arguments"))
     return await execute(tool, values, context, text=text, late=late)
 
 
@@ -139,7 +142,7 @@ async def execute(
     try:
         if tool.runs == "step":
             value = _step(tool.start(values, inner))
-            if type(value) not in _SETTLED and _is_live(value):
+            if _is_live(value):
                 value = await _Attempt(tool, values, inner, text, late).in_task(value)
         elif tool.runs == "task" and give_up is not None:
             value = await _Attempt(tool, values, inner, text, late).in_this_task(give_up)
@@ -180,19 +183,20 @@ def _from_error(error: BaseException, *, once: bool) -> ToolResult:
     """Data from what a tool raised; what ends the process or comes from outside goes on."""
     leaves = leaves_of(error)
     for leaf in leaves:
-        if isinstance(leaf, asyncio.CancelledError):
+        if is_a(leaf, asyncio.CancelledError):
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise error
-        elif isinstance(leaf, KeyboardInterrupt | SystemExit | GeneratorExit):
+        elif is_a(leaf, (KeyboardInterrupt, SystemExit, GeneratorExit)):
             raise error
-    asked = next((leaf for leaf in leaves if isinstance(leaf, Suspend)), None)
+    asked = next((leaf for leaf in leaves if is_a(leaf, Suspend)), None)
     if asked is not None:
         return suspended(asked.request)
     _log_place(error)
     result = ToolResult.failed(error)
     if once and any(_proves_nothing(leaf) for leaf in leaves):
-        return ToolResult.failed(f"{result.output}; its effect may have happened.", code="outcome_unknown")
+        text = f"{result.output}; its effect may have happened."
+        return ToolResult(text, True, failure=Failure("outcome_unknown"))
     return result
 
 
@@ -206,7 +210,7 @@ def _log_place(error: BaseException) -> None:
 
 def _proves_nothing(error: BaseException) -> bool:
     """Whether a lost connection or a time-out leaves open what happened on the other side."""
-    refused = isinstance(error, ConnectionRefusedError) or "Connect" in type(error).__name__.replace("Connection", "")
+    refused = is_a(error, ConnectionRefusedError) or "Connect" in kind_of(error).replace("Connection", "")
     return not refused and classify(error)[0] in ("timeout", "unavailable")
 
 
@@ -253,11 +257,15 @@ class _Attempt:
     async def in_task(self, value: Any) -> Any:
         """Await a coroutine or async generator in a task of its own, so that the deadline holds for the caller."""
         task = asyncio.Task(_consume(value, self.report), loop=self.loop, **_AT_ONCE)
-        if await self.ended(task):
-            return task.result()
-        task.cancel()
-        for _ in range(3):  # a well-behaved tool ends within a step or two of being cancelled
-            await asyncio.sleep(0)
+        try:
+            if await self.ended(task):
+                return task.result()
+            task.cancel()
+            for _ in range(3):  # a well-behaved tool ends within a step or two of being cancelled
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.watch(task)
+            raise
         if not task.done():
             self.watch(task)
             return self.timed_out("It was told to stop and may still be running")
@@ -320,7 +328,7 @@ class _Attempt:
         """Call the sync body; a generator is run to its end here."""
         try:
             value = self.start()
-            return _exhaust(value, self.report) if inspect.isgenerator(value) else value
+            return _exhaust(value, self.report) if is_a(value, GENERATOR) else value
         except StopIteration as error:  # a future cannot carry it: whoever waits would wait for ever
             return ToolResult.failed(error)
 
@@ -329,9 +337,9 @@ class _Attempt:
         text = self.text if self.text is not None else dumps(plain(self.values, big_ints="number"))
         tool = cast("FunctionTool[..., Any]", self.tool)
         task = asyncio.ensure_future(process.call_isolated(tool, text, timeout=self.limit))
+        _ENDING.add(task)
+        task.add_done_callback(_ENDING.discard)
         if not await self.ended(task):
-            _ENDING.add(task)
-            task.add_done_callback(_ENDING.discard)
             return self.timed_out("Its process is being ended")
         outcome = task.result()
         if outcome.timed_out:
@@ -392,7 +400,7 @@ class _Attempt:
 
     def settle_late(self, ended: Any) -> None:
         error = ended.exception() if not ended.cancelled() else asyncio.CancelledError()
-        if self.late is None or isinstance(error, asyncio.CancelledError):
+        if self.late is None or is_a(error, asyncio.CancelledError):
             return
         self.late(ToolResult.failed(error) if error is not None else as_result(ended.result()))
 
@@ -406,16 +414,21 @@ _SETTLED = frozenset({str, int, float, bool, type(None), dict, list, ToolResult}
 
 def _is_live(value: Any) -> bool:
     """Whether a value must be awaited or run before it is one."""
-    return inspect.isawaitable(value) or inspect.isasyncgen(value) or inspect.isgenerator(value)
+    try:
+        if type(value) in _SETTLED:
+            return False
+    except TypeError:  # a class that cannot be hashed
+        pass
+    return is_a(value, (AWAITABLE, GENERATOR, _STREAM))
 
 
 async def _consume(value: Any, report: Callable[[Any], None]) -> Any:
     """The value that a coroutine or generator ends with; an async generator's is its last yield."""
-    if inspect.isawaitable(value):
+    if is_a(value, AWAITABLE) or (is_a(value, GENERATOR) and inspect.isawaitable(value)):
         value = await value
-    if inspect.isasyncgen(value):
-        return await _last(cast("AsyncGenerator[Any, Any]", value), report)
-    if inspect.isgenerator(value):  # its steps are sync code, which must not hold the event loop
+    if is_a(value, _STREAM):
+        return await _last(value, report)
+    if is_a(value, GENERATOR):  # its steps are sync code, which must not hold the event loop
         return await asyncio.wrap_future(POOL.submit(partial(_exhaust, value, report)))
     return value
 
@@ -443,10 +456,11 @@ def _exhaust(stream: Generator[Any, Any, Any], report: Callable[[Any], None]) ->
 
 
 async def _ended(future: asyncio.Future[Any], seconds: float) -> bool:
-    """Wait for a future, at most so long; cancellation from outside cancels it and gives it a moment to end."""
+    """Wait for a future, at most so long; cancellation from outside leaves it a little of that time to end."""
     if future.done():
         return True
     loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
     waiter = loop.create_future()
 
     def wake(_: object = None) -> None:
@@ -459,7 +473,7 @@ async def _ended(future: asyncio.Future[Any], seconds: float) -> bool:
         await waiter
     except asyncio.CancelledError:
         if future.cancel():
-            await asyncio.wait({future}, timeout=CANCEL_SECONDS)
+            await asyncio.wait({future}, timeout=max(min(CANCEL_SECONDS, until - loop.time()), 0))
         raise
     finally:
         timer.cancel()
@@ -492,8 +506,8 @@ async def invoke_check(tool: Tool, arguments: Any, context: Context[Any] | None)
         context: As for `invoke`.
 
     Returns:
-        A result when it happened; None when it did not, or without a check; a failure with the code `outcome_unknown`
-        when the check itself failed.
+        A result when it happened, also for a check that says True; None when it did not, for one that says None or
+        False, or without a check; a failure with the code `outcome_unknown` when the check itself failed.
 
     Since 0.1.
     """
@@ -503,21 +517,27 @@ async def invoke_check(tool: Tool, arguments: Any, context: Context[Any] | None)
 async def _aside(
     tool: Tool, function: Any, arguments: Any, context: Context[Any] | None, code: str | None
 ) -> ToolResult | None:
-    """Call a tool's preview or check like its body; `code` is the code of whatever keeps it from answering."""
+    """Call a tool's preview or check like its body; `code` is a check's, for whatever keeps it from answering."""
     if function is None:
         return None
     try:
         values, _ = read(tool.parameters, arguments, omit_blank=tool.omit_blank)
     except InvalidArguments as error:
         text = f"Tool {tool.name!r} was not called. {error}"
-        return ToolResult.failed(text, code=code or "invalid_arguments")
+        return ToolResult(text, True, failure=Failure(code or "invalid_arguments"))
     inner = _for_call(tool, values, context)
     attempt = _Attempt(tool, values, inner, start=partial(function, inner, values))
     try:
         value = await attempt.run(how_it_runs(function, thread=True, process=False))
     except BaseException as error:
         value = _from_error(error, once=False)
-        return ToolResult.failed(value.output, code=code) if code and value.error else value
+        return ToolResult(value.output, True, failure=Failure(code)) if code and value.error else value
     if inner.cancelled():
         return ToolResult.failed(f"Tool {tool.name!r} did not answer in time.", code=code or "timeout")
-    return None if value is None else as_result(value)
+    is_no = value is None or (code is not None and _is_false(value))
+    return None if is_no else as_result(value)
+
+
+def _is_false(value: object) -> bool:
+    """Whether a value is False, Python's or numpy's."""
+    return value is False or (kind_of(value) in ("bool", "bool_") and not value)

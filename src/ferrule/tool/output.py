@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from ferrule.content import Part
 from ferrule.errors import ToolDefinitionError
 from ferrule.result import Failure, ToolResult
-from ferrule.strict_json import dumps, plain
+from ferrule.strict_json import dumps, kind_of, plain
 from ferrule.tool.arguments import path_text, schema_check
 from ferrule.tool.reference import Schema
 from ferrule.tool.schema import readable
@@ -73,7 +73,8 @@ def output_check(declared: Any, returns: Any, name: str) -> OutputCheck | None:
         return None
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(readable(annotation))
-        schema = adapter.json_schema(mode="serialization")
+        # By the names of the fields: that is how a value is sent, whatever aliases it is read by.
+        schema = adapter.json_schema(mode="serialization", by_alias=False)
     except Exception as error:  # whatever the annotation's own hooks raise
         if declared is not None:
             reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
@@ -99,17 +100,18 @@ def _by_type(adapter: TypeAdapter[Any], annotation: Any) -> Callable[[Any], str 
         if type(value) is annotation and annotation in (str, int, bool):
             return None
         try:
-            adapter.validate_python(value, strict=True)
+            adapter.validate_python(value, strict=True, by_alias=False, by_name=True)
         except Exception:  # validators of the user's classes may raise anything
             pass
         else:
             return None
         try:  # not of the type itself, but its JSON may fit: a dict for a model, a tuple for a list
-            adapter.validate_json(dumps(plain(value, big_ints="number")), strict=True)
+            text = dumps(plain(value, big_ints="number"))
+            adapter.validate_json(text, strict=True, by_alias=False, by_name=True)
         except ValidationError as error:
             return _text((path_text(e["loc"]), e["msg"]) for e in error.errors(include_url=False, include_input=False))
         except Exception as error:  # the same
-            return f"a validator raised {type(error).__name__}"
+            return f"a validator raised {kind_of(error)}"
         return None
 
     return fault

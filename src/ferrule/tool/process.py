@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Final, NamedTuple, cast
 
 from ferrule.errors import JSONSyntaxError, UsageError
+from ferrule.redact import scrub
 from ferrule.result import MAX_MESSAGE
 from ferrule.strict_json import MAX_BYTES, dumps, parse, restore
 from ferrule.tool.child import address_of, function_of
@@ -576,4 +577,4 @@ def _death(done: Completed) -> str:
     code = done.returncode
     how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
     said = done.stderr.decode(errors="replace").strip()
-    return f"the process ended with {how} before it answered" + (f": {said}" if said else "")
+    return f"the process ended with {how} before it answered" + (f": {scrub(said)}" if said else "")

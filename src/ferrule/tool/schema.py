@@ -15,7 +15,7 @@ import sys
 import types
 import typing
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Union, cast, get_args, get_origin
 from weakref import WeakKeyDictionary
@@ -28,8 +28,8 @@ from typing_extensions import Format, get_annotations
 
 from ferrule.errors import ToolDefinitionError
 from ferrule.lazy import LazyModule
-from ferrule.strict_json import parse
-from ferrule.tool.arguments import Fault, json_type, path_text
+from ferrule.strict_json import kind_of, parse
+from ferrule.tool.arguments import EXACT, Fault, json_type, path_text, refuse_taken, with_digits
 from ferrule.tool.docstring import About, parse_docstring
 from ferrule.tool.reference import Schema
 
@@ -52,6 +52,8 @@ class Signature:
         description: The docstring without its parameter block.
         returns: The return annotation, or `inspect.Signature.empty`.
         fills: Whether the check adds defaults of its own, so that the count of arguments proves nothing.
+        taken: Names that the function uses itself, so that none of its `**kwargs` can have them.
+        exact: The schema with what becomes a Decimal marked, if anything does.
 
     Since 0.1.
     """
@@ -62,6 +64,8 @@ class Signature:
     description: str
     returns: Any
     fills: bool = False
+    taken: frozenset[str] = frozenset()
+    exact: Schema | None = None
 
     def check(self, text: str | bytes) -> dict[str, Any]:
         """Checked arguments by name, as instances of their annotated types.
@@ -73,19 +77,33 @@ class Signature:
             JSONSyntaxError: It is no strict JSON.
             Fault: It does not fit.
         """
+        given = text if self.exact is None else with_digits(self.exact, text)
         try:
-            found: dict[str, Any] = self.validator.validate_json(text)
+            found: dict[str, Any] = self.validator.validate_json(given)
         except ValidationError as error:
             errors: list[Any] = error.errors(include_url=False, include_input=False)
         except Exception as error:  # validators of the user's classes may raise anything
-            errors = [{"loc": (), "type": "", "msg": f"cannot be checked, a validator raised {type(error).__name__}"}]
+            errors = [{"loc": (), "type": "", "msg": f"cannot be checked, a validator raised {kind_of(error)}"}]
         else:
             source = text if isinstance(text, str) else text.decode()
             if self.fills or source.count(":") != len(found) or "NaN" in source or "Infinity" in source:
-                parse(source)  # the fast reader takes NaN, and the last of duplicate keys
+                self.parsed(source)  # the fast reader takes NaN, and the last of duplicate keys
+            if self.taken:
+                refuse_taken(self.taken, self.parsed(source))
             return found
-        data = parse(text)  # says what and where, if it is the JSON that is wrong
+        data = self.parsed(text)  # says what and where, if it is the JSON that is wrong
         raise Fault(_fault(e, data) for e in errors)
+
+    def parsed(self, text: str | bytes) -> Any:
+        """The JSON value, as strictly as it is checked.
+
+        Args:
+            text: JSON text.
+
+        Raises:
+            JSONSyntaxError: It is no strict JSON.
+        """
+        return parse(text, exact=self.exact is not None)
 
 
 def _fault(error: Any, data: Any) -> tuple[str, str]:
@@ -134,6 +152,14 @@ class _Lean(GenerateJsonSchema):
     def default_schema(self, schema: Any) -> Any:
         made = super().default_schema(schema)
         return made if _is_json(schema.get("default")) else {k: v for k, v in made.items() if k != "default"}
+
+
+class _Marking(_Lean):
+    """Marks both alternatives of a Decimal."""
+
+    def decimal_schema(self, schema: Any) -> Any:
+        made = super().decimal_schema(schema)
+        return {"anyOf": [{**option, EXACT: True} for option in made["anyOf"]]}
 
 
 class _Shown:
@@ -186,7 +212,9 @@ def read_signature(function: Callable[..., Any], context: type, name: str) -> Si
     return known[key]
 
 
-def read_around(function: Callable[..., Any], context: type, name: str) -> tuple[tuple[str, ...], str, Any]:
+def read_around(
+    function: Callable[..., Any], context: type, name: str
+) -> tuple[tuple[str, ...], frozenset[str], str, Any]:
     """What a function says besides its arguments, for a tool whose schema is given.
 
     Args:
@@ -195,7 +223,8 @@ def read_around(function: Callable[..., Any], context: type, name: str) -> tuple
         name: The tool's name, for errors.
 
     Returns:
-        Names of the parameters that get the context, the description, and the return annotation.
+        Names of the parameters that get the context, names that no argument can have, the description, and the return
+        annotation.
 
     Raises:
         ToolDefinitionError: The signature cannot be read.
@@ -208,8 +237,9 @@ def read_around(function: Callable[..., Any], context: type, name: str) -> tuple
     except ToolDefinitionError:  # the given schema may be there because the annotations cannot be read
         hints = {}
     injected = tuple(p.name for p in parameters if p.name in hints and _is_context(hints[p.name], context))
+    taken = _own_names(function) - {p.name for p in parameters if p.name not in injected}
     description = _about(function, parameters, name).description
-    return injected, description, hints.get("return", inspect.Signature.empty)
+    return injected, taken, description, hints.get("return", inspect.Signature.empty)
 
 
 def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
@@ -247,11 +277,12 @@ def _read(function: Callable[..., Any], context: type, name: str) -> Signature:
             injected.append(p.name)
         else:
             fields[p.name] = _field(p, annotation, about.parameters.get(p.name), name)
-    schema, validator = _compile(fields, extra, name, function)
+    schema, validator, exact = _compile(fields, extra, name, function)
     returns = hints.get("return", inspect.Signature.empty)
     optional = sum(get_origin(f) is typing_extensions.NotRequired for f in fields.values())
     fills = optional + len(schema.get("required", ())) < len(fields)
-    return Signature(schema, validator, tuple(injected), about.description, returns, fills)
+    taken = _own_names(function) - set(schema["properties"]) if extra else frozenset[str]()
+    return Signature(schema, validator, tuple(injected), about.description, returns, fills, taken, exact)
 
 
 def _annotation(p: inspect.Parameter, hints: Mapping[str, Any], tool: str) -> Any:
@@ -321,17 +352,25 @@ def _shown(p: inspect.Parameter, tool: str) -> list[_Shown]:
     return [_Shown(shown)] if _is_json(shown) else []
 
 
-def _compile(fields: dict[str, Any], extra: dict[str, Any], name: str, function: Any) -> tuple[Schema, SchemaValidator]:
+def _compile(
+    fields: dict[str, Any], extra: dict[str, Any], name: str, function: Any
+) -> tuple[Schema, SchemaValidator, Schema | None]:
     try:
-        adapter, schema = _describe(fields, extra, name, function)
+        adapter, schema, exact = _describe(fields, extra, name, function)
     except Exception as error:  # whatever the annotations' own hooks raise: one that cannot be described is refused
         raise ToolDefinitionError(_why({**fields, **extra}, name, function, error)) from error
-    return schema, cast("SchemaValidator", adapter.validator)
+    return schema, cast("SchemaValidator", adapter.validator), exact
+
+
+def _mentions(schema: Any, key: str) -> bool:
+    found = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    inner = found.values() if found else cast("list[Any]", schema) if isinstance(schema, list) else ()
+    return key in found or any(_mentions(s, key) for s in inner)
 
 
 def _describe(
     fields: dict[str, Any], extra: dict[str, Any], name: str, function: Any
-) -> tuple[TypeAdapter[Any], Schema]:
+) -> tuple[TypeAdapter[Any], Schema, Schema | None]:
     config = ConfigDict(val_json_bytes="base64", ser_json_bytes="base64", allow_inf_nan=False)
     if extra:
         table = cast("Any", typing_extensions.TypedDict)(name, fields, extra_items=next(iter(extra.values())))
@@ -344,12 +383,15 @@ def _describe(
         adapter: TypeAdapter[Any] = TypeAdapter(table)
         if not adapter.pydantic_complete:  # a class's own annotations name classes local to a function
             adapter.rebuild(force=True, _types_namespace=_local_names(_target(function)))
-        schema = _without_titles(adapter.json_schema(schema_generator=_Lean))
+        schema = marked = adapter.json_schema(schema_generator=_Marking)
+        if exact := _mentions(marked, EXACT):
+            schema = adapter.json_schema(schema_generator=_Lean)
+        schema = _without_titles(schema)
     if "properties" not in schema:
         raise TypeError("its type stands for all parameters")  # typing.Self
     if len(schema["properties"]) < len(fields):
         raise TypeError("two of them share an alias")
-    return adapter, schema
+    return adapter, schema, marked if exact else None
 
 
 def read_type(annotation: Any, name: str) -> tuple[Signature, bool]:
@@ -455,9 +497,10 @@ def _typed_dict(table: Any, made: dict[Any, Any]) -> Any:
     return new
 
 
-def _target(function: Any) -> Any:
-    """The function whose annotations count: inside partials, wrappers, methods and callable objects."""
+def _layers(function: Any) -> Iterator[Any]:
+    """A callable and what it calls in turn: inside partials, wrappers, methods and callable objects."""
     while True:
+        yield function
         if isinstance(function, functools.partial):
             function = cast("functools.partial[Any]", function).func
         elif hasattr(function, "__wrapped__"):
@@ -465,11 +508,25 @@ def _target(function: Any) -> Any:
         elif hasattr(function, "__func__"):
             function = function.__func__
         elif inspect.isclass(function):
-            return function.__init__
+            yield function.__init__
+            return
         elif inspect.isroutine(function):
-            return function
+            return
         else:
             function = type(function).__call__
+
+
+def _target(function: Any) -> Any:
+    """The function whose annotations count."""
+    return list(_layers(function))[-1]
+
+
+def _own_names(function: Any) -> frozenset[str]:
+    """Names of all parameters on the way to the body: also `self`, the context, and what wrappers and partials fill."""
+    codes = [layer.__code__ for layer in _layers(function) if inspect.isfunction(layer)]
+    return frozenset(
+        name for c in codes for name in c.co_varnames[c.co_posonlyargcount : c.co_argcount + c.co_kwonlyargcount]
+    )
 
 
 def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:

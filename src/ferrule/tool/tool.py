@@ -190,6 +190,8 @@ class Tool(ABC):
     ) -> Coroutine[Any, Any, ToolResult | None]:
         """What came of a call whose outcome is unknown; None when it did not happen, or without a check.
 
+        A check says that it did not happen by None or False; True, a ToolResult and any other value say that it did.
+
         Args:
             arguments: As for `call`.
             context: As for `call`, with the same call id and effect key.
@@ -255,7 +257,7 @@ class FunctionTool(Tool, Generic[P, R]):
         timeout: Seconds per attempt; holds for the caller.
         approval: True, or a callable of the checked arguments: a run suspends before the call.
         preview: `(context, arguments)` to a ToolResult that shows a person what would happen.
-        check: `(context, arguments)` to a ToolResult or None: did it happen?
+        check: `(context, arguments)` to what came of it: a ToolResult or True; None or False when it did not happen.
         on_unknown: When nobody knows whether it happened: `"ask"` a person or `"fail"`; default by the kind of run.
         retries: Further attempts on retryable failures; default 0 for `once`, 2 for others.
         concurrency: Calls at a time across the app; default unlimited.
@@ -309,8 +311,8 @@ class FunctionTool(Tool, Generic[P, R]):
             read = read_signature(self.function, Context, name)
             self._settle(read, read.injected, read.returns, read.description)
         else:
-            injected, about, returns = read_around(self.function, Context, name)
-            self._settle(SchemaParameters(self.schema, name), injected, returns, about)
+            injected, taken, about, returns = read_around(self.function, Context, name)
+            self._settle(SchemaParameters(self.schema, name, taken), injected, returns, about)
 
     def _settle(self, parameters: Parameters, injected: tuple[str, ...], returns: Any, about: str) -> None:
         """Keep what follows from the declaration, so that no call works it out again."""

@@ -31,7 +31,7 @@ def test_a_function_model_says_what_it_cannot_take() -> None:
     def wrong(request: ModelRequest) -> Any:
         return 5
 
-    with pytest.raises(Exception, match="answered with int. Return text, calls or a ModelResponse"):
+    with pytest.raises(Exception, match=r"answered with int\. Return text, calls or a ModelResponse"):
         run(Agent("a", FunctionModel(wrong)).run("go"))
 
 

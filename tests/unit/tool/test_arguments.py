@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import functools
 import ipaddress
 import json
 import logging
@@ -11,16 +12,17 @@ import math
 import re
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from pydantic import AnyUrl, BaseModel, BeforeValidator, Field, field_validator
+from pydantic import AnyUrl, BaseModel, BeforeValidator, Field, Strict, field_validator
 from tests.clock import run
 
 from ferrule import Context, ToolDefinitionError, UsageError, tool
@@ -283,6 +285,110 @@ def test_large_integers_arrive_exactly(number: int) -> None:
         assert checked(parameters, {"value": number}) == {"value": number}
         assert checked(parameters, json.dumps({"value": number})) == {"value": number}
     assert read(SchemaParameters(None, "t"), {"value": number})[0] == {"value": number}
+
+
+# -- digits -----------------------------------------------------------------------------------------------------
+
+DIGITS = "0.1234567890123456789012"
+
+
+class Price(BaseModel):
+    total: Decimal = Field(alias="Total")
+    parts: list[Price] = []
+
+
+@dataclass
+class Sum:
+    total: Decimal
+
+
+class Pair(NamedTuple):
+    left: Decimal
+    right: float
+
+
+class Row(TypedDict):
+    total: Decimal
+
+
+D = Decimal(DIGITS)
+EXACT: list[tuple[Any, str, Any]] = [
+    (Decimal, DIGITS, D),
+    (Decimal, "1.10", Decimal("1.10")),
+    (Decimal, "1.5", Decimal("1.5")),
+    (Decimal, "7", Decimal(7)),
+    (Decimal, "1e400", Decimal("1E+400")),
+    (Decimal, "1e-400", Decimal("1E-400")),
+    (Decimal, "9007199254740993.0", Decimal("9007199254740993.0")),
+    (Decimal, f'"{DIGITS}"', D),
+    (Decimal | None, DIGITS, D),
+    (int | Decimal, DIGITS, D),
+    (Annotated[Decimal, Field(ge=0, lt=1, decimal_places=22)], DIGITS, D),
+    (Annotated[Decimal, Strict()], DIGITS, D),
+    (list[Decimal], f"[{DIGITS}, 1, 2.50]", [D, Decimal(1), Decimal("2.50")]),
+    (dict[str, Decimal], f'{{"a": {DIGITS}}}', {"a": D}),
+    (tuple[float, Decimal], f"[1.10, {DIGITS}]", (1.1, D)),
+    (set[Decimal], f"[{DIGITS}]", {D}),
+    (Price, f'{{"Total": {DIGITS}, "parts": [{{"Total": 1.10}}]}}', Price(Total=D, parts=[Price(Total=Decimal("1.10"))])),
+    (Sum, f'{{"total": {DIGITS}}}', Sum(D)),
+    (Pair, f"[{DIGITS}, {DIGITS}]", Pair(D, float(DIGITS))),
+    (Row, f'{{"total": {DIGITS}}}', {"total": D}),
+    (Row | list[int], f'{{"total": {DIGITS}}}', {"total": D}),
+    (Price, json.dumps(f'{{"Total": {DIGITS}}}'), Price(Total=D)),
+    (float, DIGITS, float(DIGITS)),
+    (Any, DIGITS, float(DIGITS)),
+    (float | Decimal, DIGITS, float(DIGITS)),
+    (str | Decimal, '"1.10"', "1.10"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("annotation", "text", "expected"), EXACT, ids=[f"{i}" for i in range(len(EXACT))])
+def test_a_decimal_has_all_the_digits_of_the_text(annotation: Any, text: str, expected: Any) -> None:
+    def use(x, exact: Decimal = Decimal(0)): ...  # pyright: ignore
+
+    use.__annotations__["x"] = annotation
+    for form in (f'{{"x": {text}}}', f'{{"x": {text}}}'.encode()):
+        found = checked(use, form)["x"]
+        assert found == expected
+        assert repr(found) == repr(expected)
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
+def test_any_decimal_arrives_as_it_is_written_and_its_neighbours_too(exact: Decimal, other: float) -> None:
+    def use(exact: list[Decimal], number: float, **more: Any) -> None: ...
+
+    found = checked(use, f'{{"exact": [{exact}, "{exact}"], "number": {other!r}, "any": {other!r}}}')
+    assert found == {"exact": [exact, exact], "number": other, "any": other}
+    if not str(exact).lstrip("-").isdecimal():
+        assert [str(d) for d in found["exact"]] == [str(exact)] * 2
+
+
+def test_a_bound_holds_for_the_digits_that_a_float_would_lose() -> None:
+    def use(x: Annotated[Decimal, Field(le=1)]) -> None: ...
+
+    assert refused(use, '{"x": 1.00000000000000000000001}') == (
+        "The arguments do not fit the schema. x: should be less than or equal to 1 (got number)."
+    )
+
+
+def test_the_schema_of_a_decimal_shows_no_mark() -> None:
+    def use(price: Price, x: Decimal | None = None) -> None: ...
+
+    assert "exact" not in json.dumps(parameters_of(use).schema)
+
+
+def test_blanks_are_left_out_without_a_loss_of_digits() -> None:
+    def use(x: Decimal, n: int | None = None) -> None: ...
+
+    assert str(checked(use, f'{{"x": {DIGITS}, "n": ""}}', omit_blank=True)["x"]) == DIGITS
+
+
+def test_a_decimal_beside_deep_or_large_values_arrives_exactly() -> None:
+    def use(x: Decimal, more: Any) -> None: ...
+
+    for more in ("[" * 90 + "1.10" + "]" * 90, str(2**70)):
+        assert str(checked(use, f'{{"x": {DIGITS}, "more": {more}}}')["x"]) == DIGITS
+    assert "nested too deeply" in refused(use, f'{{"x": {DIGITS}, "more": {"[" * 900 + "]" * 900}}}')
 
 
 # -- surrogates -------------------------------------------------------------------------------------------------
@@ -584,6 +690,103 @@ def test_the_rule_of_a_validator_reaches_the_model() -> None:
     assert refused(use, {"even": {"n": 1}}) == (
         "The arguments do not fit the schema. even.n: value error, must be even (got integer)."
     )
+
+
+# -- names that the function uses itself ------------------------------------------------------------------------
+
+
+class Desk:
+    def method(self, **more: Any) -> dict[str, Any]:
+        return more
+
+    @classmethod
+    def of_class(cls, **more: Any) -> dict[str, Any]:
+        return more
+
+    def positional(self, /, **more: Any) -> dict[str, Any]:
+        return more
+
+    @tool
+    def decorated(self, **more: Any) -> dict[str, Any]:
+        return more
+
+    __call__ = method
+
+
+class Form:
+    def __init__(self, **more: Any) -> None: ...
+
+
+def with_context(ctx: Context[Any], **more: Any) -> dict[str, Any]:
+    return more
+
+
+def with_alias(n: Annotated[int, Field(alias="number")], **more: Any) -> dict[str, Any]:
+    return {"n": n, **more}
+
+
+def with_first(first: int, second: int = 2, **more: Any) -> dict[str, Any]:
+    return {"second": second, **more}
+
+
+def wrapping(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(*args: Any, tries: int = 3, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+TAKEN: list[tuple[Any, str, dict[str, Any]]] = [
+    (Desk().method, "self", {}),
+    (Desk.of_class, "cls", {}),
+    (Desk(), "self", {}),
+    (Form, "self", {}),
+    (with_context, "ctx", {}),
+    (with_alias, "n", {"number": 1}),
+    (functools.partial(with_first, 1), "first", {"second": 3}),
+    (wrapping(Desk().method), "tries", {}),
+    (wrapping(Desk().method), "self", {}),
+]
+
+
+@pytest.mark.parametrize("schema", [None, {"type": "object"}], ids=["signature", "schema"])
+@pytest.mark.parametrize(("function", "name", "more"), TAKEN, ids=[f"{i} {n}" for i, (_, n, _) in enumerate(TAKEN)])
+def test_a_name_that_the_function_uses_itself_is_refused_by_name(
+    function: Any, name: str, more: dict[str, Any], schema: Any
+) -> None:
+    if schema and function is with_alias:
+        return
+    made = tool(name="t", schema=schema, effect="read")(function)
+    for arguments in ({**more, name: 5}, json.dumps({name: 5, **more}), json.dumps({**more, name: 5}).encode()):
+        result = asyncio.run(made.call(arguments))
+        assert result.failure is not None
+        assert (result.failure.code, result.error) == (
+            "invalid_arguments",
+            "Tool 't' was not called. The arguments do not fit the schema. "
+            f"{name}: is not a parameter of this tool, which uses the name itself.",
+        )
+
+
+def test_a_tool_in_a_class_body_refuses_the_name_of_its_instance_too() -> None:
+    result = asyncio.run(Desk().decorated.call({"self": 5}))
+    assert result.failure is not None
+    assert result.failure.code == "invalid_arguments"
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (Desk().positional, {"self": 5}),
+        (Desk().method, {"more": 5, "args": 6}),
+        (functools.partial(with_first, 1), {"second": 3, "third": 4}),
+        (functools.partial(with_first, 1, second=7), {"second": 3}),
+        (wrapping(with_context), {"args": 5, "kwargs": 6, "more": 7}),
+    ],
+)
+def test_any_other_name_arrives(function: Any, arguments: dict[str, Any]) -> None:
+    for schema in (None, {"type": "object"}):
+        assert asyncio.run(tool(name="t", schema=schema)(function).call(arguments)).value == arguments
 
 
 # -- nothing is echoed ------------------------------------------------------------------------------------------

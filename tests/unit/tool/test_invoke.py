@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import os
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from types import GeneratorType
 from typing import Any
 
 import pytest
 from tests.clock import run
+from tests.unit.values import ENDLESS, HOSTILE, shrink
 
 from ferrule import Answer, Context, Part, Request, Tool, ToolResult, UsageError, Variables, tool
 from ferrule.tool.invoke import how_it_runs, invoke
@@ -33,6 +36,39 @@ async def echo(value: Any) -> Any:
 def test_a_falsy_value_is_a_success(value: Any) -> None:
     result = run(echo.call({"value": value}))
     assert (result.status, result.value) == ("done", value)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("thread", [True, False])
+def test_whatever_a_tool_returns_or_raises_the_call_ends_with_a_result(
+    name: str, thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shrink(monkeypatch)
+    value = HOSTILE[name]()
+    if issubclass(type(value), KeyboardInterrupt | GeneratorType):
+        return
+
+    @tool(effect="read", thread=thread)
+    def give() -> Any:
+        return value
+
+    @tool(effect="read")
+    async def give_async() -> Any:
+        await asyncio.sleep(0)
+        return value
+
+    @tool(effect="read")
+    async def throw() -> Any:
+        raise value
+
+    fails = issubclass(type(value), BaseException)
+    assert asyncio.run(give.call()).is_error == asyncio.run(give_async.call()).is_error == fails
+    assert asyncio.run(throw.call()).is_error
+
+
+@pytest.mark.parametrize("name", sorted(HOSTILE.keys() - ENDLESS))
+def test_whatever_stands_among_the_arguments_the_call_ends_with_a_result(name: str) -> None:
+    assert asyncio.run(echo.call({"value": HOSTILE[name]()})).status in ("done", "failed")
 
 
 def test_a_result_that_a_tool_returns_is_taken_as_it_is() -> None:
@@ -123,6 +159,26 @@ def test_an_exception_becomes_a_failure_with_type_and_message(error: Exception, 
     assert (result.error, result.failure.code, result.failure.type) == (text, code, type(error).__name__)
 
 
+def test_what_follows_a_masked_credential_is_still_told() -> None:
+    @tool
+    async def pay() -> None:
+        raise TimeoutError("sent Authorization: Token FAKEFAKE1")
+
+    text = "TimeoutError: sent Authorization: [redacted]"
+    assert run(pay.call()).error == f"{text}; its effect may have happened."
+
+
+def test_a_parameter_named_like_a_credential_is_told_like_any_other() -> None:
+    @tool
+    async def sign_in(password: str, api_key: int) -> None: ...
+
+    text = (
+        "Tool 'sign_in' was not called. The arguments do not fit the schema. password: is required; "
+        "api_key: should be a valid integer, unable to parse string as an integer (got string)."
+    )
+    assert run(sign_in.call({"api_key": "FAKE"})).error == text
+
+
 @pytest.mark.case("C035")
 def test_the_leaves_of_an_exception_group_are_told() -> None:
     group = ExceptionGroup("x", [ExceptionGroup("y", [ConnectionRefusedError("p")]), ValueError("v")])
@@ -182,6 +238,74 @@ def test_cancellation_from_outside_reaches_the_tool_and_the_caller() -> None:
 
     run(main())
     assert ended == ["tool"]
+
+
+@pytest.mark.parametrize(
+    ("timeout", "ends", "cancels", "released", "late"),
+    [
+        (60, 2, 1, 3.0, ["swallowed"]),  # the caller waits while the tool tidies up
+        (60, 100, 1, 6.0, ["swallowed"]),  # five seconds,
+        (4, 100, 1, 4.0, ["swallowed"]),  # and never beyond the deadline
+        (60, 100, 2, 2.0, ["swallowed"]),  # unless it is cancelled once more
+        (60, None, 1, 1.0, []),
+    ],
+)
+def test_a_cancelled_call_waits_for_its_tool_for_a_bounded_time_and_tells_its_end(
+    timeout: float, ends: float | None, cancels: int, released: float, late: list[str]
+) -> None:
+    @tool(effect="read", timeout=timeout)
+    async def work() -> str:
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            if ends is None:
+                raise
+            await asyncio.sleep(ends)
+        return "swallowed"
+
+    told: list[ToolResult] = []
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        task = asyncio.create_task(invoke(work, late=told.append))
+        for _ in range(cancels):
+            await asyncio.sleep(1)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        at = loop.time()
+        await asyncio.sleep(200)
+        assert len(asyncio.all_tasks()) == 1
+        return at
+
+    assert round(run(main()), 3) == released
+    assert [r.value for r in told] == late
+
+
+def test_what_a_cancelled_tool_raises_while_it_tidies_up_is_told_and_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @tool(effect="read")
+    async def work() -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            raise OSError("disk full")
+
+    told: list[ToolResult] = []
+
+    async def main() -> None:
+        task = asyncio.create_task(invoke(work, late=told.append))
+        await asyncio.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(1)
+
+    run(main())
+    gc.collect()
+    assert [r.error for r in told] == ["OSError: disk full"]
+    assert caplog.records == []
 
 
 def test_a_question_inside_a_task_group_suspends_the_call() -> None:
@@ -673,6 +797,46 @@ def test_a_check_that_finds_nothing_says_none_and_one_that_finds_it_gives_the_re
 
     assert run(pay.call_check({"amount": 4})) is None
     assert run(pay.call_check({"amount": 5})) == ToolResult.ok("paid")
+
+
+@pytest.mark.parametrize(
+    ("says", "found"),
+    [
+        (None, None),
+        (False, None),
+        (True, ToolResult.ok(True)),
+        (ToolResult.ok(False), ToolResult.ok(False)),
+        (ToolResult.failed("no money"), ToolResult.failed("no money")),
+        (0, ToolResult.ok(0)),
+        ("", ToolResult.ok("")),
+        ([], ToolResult.ok([])),
+    ],
+    ids=repr,
+)
+def test_none_and_false_say_that_it_did_not_happen_and_all_else_that_it_did(says: Any, found: Any) -> None:
+    def look(ctx: Context[Any], arguments: dict[str, Any]) -> Any:
+        return says
+
+    async def look_async(ctx: Context[Any], arguments: dict[str, Any]) -> Any:
+        return says
+
+    for check in (look, look_async):
+        assert asyncio.run(tool(check=check)(plain_function).call_check()) == found
+
+
+@pytest.mark.needs("numpy")
+def test_a_truth_value_of_numpy_says_what_one_of_python_says() -> None:
+    import numpy as np
+
+    for says in (True, False):
+        check = tool(check=lambda ctx, arguments, says=says: np.array([says]).any())(plain_function).call_check()
+        assert (asyncio.run(check) is not None) == says
+
+
+def test_a_preview_that_says_false_is_shown() -> None:
+    assert asyncio.run(tool(preview=lambda ctx, arguments: False)(plain_function).call_preview()) == ToolResult.ok(
+        False
+    )
 
 
 def test_a_preview_sees_checked_arguments_and_nothing_is_called() -> None:

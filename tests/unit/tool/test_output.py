@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import json
 import re
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,13 +12,17 @@ from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypedDict
 
+import pydantic.dataclasses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, field_validator
+from pydantic import AliasChoices, BaseModel, Field, RootModel, computed_field, field_validator
+from pydantic.alias_generators import to_camel
 from tests.clock import run
 
 from ferrule import Context, Failure, Part, Tool, ToolDefinitionError, ToolResult, tool
+from ferrule.strict_json import plain, restore, typed
+from ferrule.tool.arguments import schema_check
 from ferrule.tool.output import OutputCheck, bounded, checked, output_check
 
 
@@ -188,6 +193,80 @@ def test_a_generator_annotated_as_iterable_ends_with_what_it_returns() -> None:
 
 def test_a_typed_dict_of_typing_is_checked_too() -> None:
     assert declared(Row).schema["properties"] == {"n": {"title": "N", "type": "integer"}}
+
+
+class Item(BaseModel):
+    item_name: str = Field(alias="itemName")
+
+
+class Cart(BaseModel):
+    first_item: Item = Field(serialization_alias="firstItem")
+    more_items: list[Item] = Field(default=[], validation_alias=AliasChoices("moreItems", "more"))
+
+
+class Camel(BaseModel, alias_generator=to_camel, serialize_by_alias=True):
+    first_name: str
+
+
+class Counted(Camel):
+    @computed_field(alias="nameLength")
+    @property
+    def name_length(self) -> int:
+        return len(self.first_name)
+
+
+@dataclass
+class Measure:
+    in_meters: Annotated[float, Field(alias="inMeters")]
+
+
+@pydantic.dataclasses.dataclass
+class Weight:
+    in_grams: Annotated[float, Field(alias="inGrams")]
+
+
+class Shelf(TypedDict):
+    top_item: Annotated[Item, Field(alias="topItem")]
+
+
+class Cat(BaseModel):
+    pet_kind: Literal["cat"] = Field(alias="petKind")
+
+
+class Dog(BaseModel):
+    pet_kind: Literal["dog"] = Field(alias="petKind")
+
+
+ITEM = Item(itemName="a")
+ALIASED: list[tuple[Any, Any, Any]] = [
+    (Item, ITEM, {"item_name": "a"}),
+    (Cart, Cart(first_item=ITEM, more=[ITEM]), {"first_item": {"item_name": "a"}, "more_items": [{"item_name": "a"}]}),
+    (Camel, Camel(firstName="Ann"), {"first_name": "Ann"}),
+    (Counted, Counted(firstName="Ann"), {"first_name": "Ann", "name_length": 3}),
+    (Measure, Measure(1.5), {"in_meters": 1.5}),
+    (Weight, Weight(inGrams=2.5), {"in_grams": 2.5}),  # pyright: ignore[reportCallIssue]
+    (Shelf, {"top_item": ITEM}, {"top_item": {"item_name": "a"}}),
+    (RootModel[list[Item]], RootModel[list[Item]]([ITEM]), [{"item_name": "a"}]),
+    (dict[str, Item | None], {"a": ITEM}, {"a": {"item_name": "a"}}),
+    (Annotated[Cat | Dog, Field(discriminator="pet_kind")], Dog(petKind="dog"), {"pet_kind": "dog"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("annotation", "value", "sent"), ALIASED, ids=[f"{i}" for i in range(len(ALIASED))])
+def test_the_schema_tells_the_names_that_are_sent_whatever_aliases_there_are(
+    annotation: Any, value: Any, sent: Any
+) -> None:
+    check = declared(annotation)
+    result = checked(ToolResult.ok(value), check, "t")
+    assert result.success
+    assert json.loads(result.output) == plain(result) == sent
+    assert schema_check(check.schema, "the output")(sent) == []
+    assert check.fault(sent) is None
+    assert restore(typed(value), annotation=annotation) == value
+
+
+def test_a_dict_in_the_names_of_aliases_is_not_what_the_schema_tells() -> None:
+    assert declared(Item).fault({"itemName": "a"}) == "item_name: Field required"
 
 
 def test_a_failed_or_suspended_result_is_not_checked() -> None:

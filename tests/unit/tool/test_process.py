@@ -613,9 +613,13 @@ def test_an_exception_comes_back_as_its_code_name_and_text(interpreter: Callable
     [
         ("echo last words >&2; exit 5", "exit status 5 before it answered: last words"),
         ("kill -9 $$", "signal 9 before it answered"),
+        (
+            "echo no route to ftp://me:FAKE@host >&2; exit 5",
+            "exit status 5 before it answered: no route to ftp://me:[redacted]@host",
+        ),
         ("printf '{\"value\": [1,'", "exit status 0 before it answered"),
     ],
-    ids=["exit", "signal", "half-an-answer"],
+    ids=["exit", "signal", "credential", "half-an-answer"],
 )
 def test_a_process_that_dies_before_it_answers_is_an_error_that_says_how(
     interpreter: Callable[[str], None], there: Any, script: str, said: str
