@@ -186,8 +186,8 @@ class Transcript(Sequence[Message]):
     def __getitem__(self, index: Any) -> Any:
         """One message, or a list of some."""
         if isinstance(index, slice):
-            return [self._messages[i] for i in range(*index.indices(self._length))]  # pyright: ignore
-        at = index + self._length if index < 0 else index
+            return [self._messages[i] for i in range(*cast("Any", index).indices(self._length))]
+        at: int = cast("int", index) + self._length if index < 0 else index
         if not 0 <= at < self._length:
             raise IndexError("the transcript ends before this message")
         return self._messages[at]
@@ -274,7 +274,7 @@ def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
     return lambda found: kind(**found)
 
 
-register(Call, Codec("$call", Call._asdict, Call._asdict, lambda found: Call(**found)))
+register(Call, Codec("$call", Call._asdict, Call._asdict, _maker(Call)))
 for _kind, _word in (
     (Raw, "$raw"),
     (Usage, "$usage"),

@@ -10,6 +10,7 @@ import inspect
 import json
 import pickle
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -345,16 +346,16 @@ def test_a_plain_result_waits_for_nothing() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda m: ToolResult("wait", False, m),
-        lambda m: ToolResult("wait", True, m, failure=Failure("timeout")),
-        lambda m: ToolResult.ok(5, metadata=m),
-        lambda m: ToolResult.ok(5, output="five", parts=[PART], metadata=m),
-        lambda m: ToolResult.failed("no", metadata=m),
-        lambda m: dataclasses.replace(ToolResult.ok(5), metadata=m),
+        partial(ToolResult, "wait", False),
+        partial(ToolResult, "wait", True, failure=Failure("timeout")),
+        partial(ToolResult.ok, 5),
+        partial(ToolResult.ok, 5, output="five", parts=[PART]),
+        partial(ToolResult.failed, "no"),
+        partial(dataclasses.replace, ToolResult.ok(5)),
     ],
 )
 def test_a_result_with_a_request_is_suspended_however_it_is_made(make: Any, request_: Any) -> None:
-    made = make({"pending": request_})
+    made = make(metadata={"pending": request_})
     for result in (made, as_result(made), restore(typed(made)), copy.copy(made)):
         assert (result.status, result.success, result.is_error) == ("suspended", False, True)
         assert (result.error, result.failure, result.value, result.pending) == (None, None, None, REQUEST)

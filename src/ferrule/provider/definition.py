@@ -94,11 +94,8 @@ def tool_definition(
     form = _FORMATS[wire]
     wanted = form.strict_unless_told if strict is None else strict
     lowered = lower(definition.schema, form.strict if wanted and form.strict else form.dialect)
-    entry: Entry = {
-        "name": wire_name(definition.name),
-        "description": clean(definition.description),
-        form.key: lowered.schema,
-    }
+    told = {"description": clean(definition.description)} if definition.description else {}
+    entry: Entry = {"name": wire_name(definition.name), **told, form.key: lowered.schema}
     if lowered.strict_ok or form.always_says_strict:
         entry["strict"] = lowered.strict_ok
     return form.wrap(entry), lowered.notes

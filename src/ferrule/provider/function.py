@@ -104,8 +104,12 @@ def as_response(found: Any, name: str) -> ModelResponse:
         found = ModelMessage(found)
     elif isinstance(found, Call):
         found = ModelMessage(calls=(found,))
-    elif isinstance(found, list | tuple) and all(isinstance(c, Call) for c in cast("list[object]", found)):
+    elif _are_calls(found):
         found = ModelMessage(calls=tuple(cast("list[Call]", found)))
     if not isinstance(found, ModelMessage):
         raise UsageError(f"model {name!r} answered with {type(found).__name__}. Return text, calls or a ModelResponse.")
     return ModelResponse(found, "tool_calls" if found.calls else "stop", model=name)
+
+
+def _are_calls(found: Any) -> bool:
+    return isinstance(found, list | tuple) and all(isinstance(c, Call) for c in cast("list[object]", found))

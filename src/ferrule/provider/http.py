@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -205,7 +204,7 @@ class WireModel:
         key = self._sent_key()
         messages = await self._with_downloads(request)
         if messages is not request.messages:
-            request = request.with_messages(messages)
+            request = request.but(messages=messages)
         body = self._wire.body(request, self._model, self._capabilities, stream=stream)
         url = self._base + "/" + self._wire.path(self._model, stream=stream).lstrip("/")
         limit = request.settings.timeout
@@ -320,7 +319,7 @@ class WireModel:
         if trouble is None or response.finish != "unknown":
             return response
         trouble.retryable = False  # part of it has been said
-        return replace(response, error=trouble)
+        return response.but(error=trouble)
 
     def _error(self, reason: str, exchange: _Exchange | None = None, *, retryable: bool = False) -> ModelError:
         return ModelError(
@@ -474,7 +473,7 @@ class _Exchange:
         error = response.error and self.masked(response.error)
         if error is response.error and (response.request_id or not self.request_id):
             return response
-        return replace(response, request_id=response.request_id or self.request_id, error=error)
+        return response.but(request_id=response.request_id or self.request_id, error=error)
 
     def masked(self, error: ModelError) -> ModelError:
         """The error without the key, which some servers say back, and with the request's id."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from inspect import iscoroutine as is_coroutine
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from typing_extensions import TypeVar
 
@@ -261,7 +261,7 @@ class Driver:
 
     def _perform(self, command: Any) -> Any:
         """What the command is completed with, or a coroutine that comes to it."""
-        kind: Any = type(command)
+        kind = cast("Any", type(command))
         if kind is CallTool:
             return call_tool(self, command)
         if kind is CallModel:

@@ -374,7 +374,7 @@ def _typed_mapping(x: Mapping[Any, Any]) -> Shape:
 def _typed_moment(x: dt.datetime | dt.time) -> str | list[Any]:
     """ISO 8601; where that leaves something out, also the key of the zone and the fold."""
     zones = sys.modules.get("zoneinfo")
-    key: object = x.tzinfo.key if zones is not None and is_a(x.tzinfo, zones.ZoneInfo) else None
+    key: Any = x.tzinfo.key if zones is not None and is_a(x.tzinfo, zones.ZoneInfo) else None
     zone = key if type(key) is str and is_clean(key) else None  # one read from a file has the key it was given
     return [x.isoformat(), zone, x.fold] if zone is not None or x.fold else x.isoformat()
 

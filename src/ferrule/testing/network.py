@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ class NetworkForbidden(FerruleError):
 
 
 @contextmanager
-def forbid_network() -> Iterator[None]:
+def forbid_network() -> Generator[None]:
     """Refuse connections to other machines; those to this machine and to Unix sockets go on.
 
     Names are not resolved either. Nested uses and other threads are covered;

@@ -383,15 +383,20 @@ def _describe(
         adapter: TypeAdapter[Any] = TypeAdapter(table)
         if not adapter.pydantic_complete:  # a class's own annotations name classes local to a function
             adapter.rebuild(force=True, _types_namespace=_local_names(_target(function)))
-        schema = marked = adapter.json_schema(schema_generator=_Marking)
-        if exact := _mentions(marked, EXACT):
-            schema = adapter.json_schema(schema_generator=_Lean)
-        schema = _without_titles(schema)
+        schema, exact = _schemas(adapter)
     if "properties" not in schema:
         raise TypeError("its type stands for all parameters")  # typing.Self
     if len(schema["properties"]) < len(fields):
         raise TypeError("two of them share an alias")
-    return adapter, schema, marked if exact else None
+    return adapter, schema, exact
+
+
+def _schemas(adapter: TypeAdapter[Any]) -> tuple[Schema, Schema | None]:
+    """The schema to show, and the one with what becomes a Decimal marked, if anything does."""
+    marked = adapter.json_schema(schema_generator=_Marking)
+    if not _mentions(marked, EXACT):
+        return _without_titles(marked), None
+    return _without_titles(adapter.json_schema(schema_generator=_Lean)), marked
 
 
 def read_type(annotation: Any, name: str) -> tuple[Signature, bool]:
@@ -412,14 +417,15 @@ def read_type(annotation: Any, name: str) -> tuple[Signature, bool]:
     annotation = readable(annotation)
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-        schema = _without_titles(adapter.json_schema(schema_generator=_Lean))
+        schema, exact = _schemas(adapter)
         wrapped = "properties" not in schema
         if wrapped:
-            adapter, schema = _describe({"result": annotation}, {}, "Result", None)
+            adapter, schema, exact = _describe({"result": annotation}, {}, "Result", None)
     except Exception as error:  # whatever the annotation's own hooks raise
         reason = str(error).partition("\n")[0].rstrip(".")
         raise ToolDefinitionError(f"{name} cannot be described as JSON: {reason}.") from error
-    return Signature(schema, cast("SchemaValidator", adapter.validator), (), "", annotation, fills=True), wrapped
+    check = cast("SchemaValidator", adapter.validator)
+    return Signature(schema, check, (), "", annotation, fills=True, exact=exact), wrapped
 
 
 def _why(fields: dict[str, Any], name: str, function: Any, error: Exception) -> str:

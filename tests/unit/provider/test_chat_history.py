@@ -84,7 +84,7 @@ def test_signatures_of_calls_go_back_with_rewritten_ids() -> None:
     answer = wire("vllm").response(
         {"choices": [{"message": {"tool_calls": [{**call, **signed}, call]}, "finish_reason": "stop"}]}, "m"
     )
-    made = [replace(c, id=str(i)) for i, c in enumerate(answer.message.calls)]
+    made = [c._replace(id=str(i)) for i, c in enumerate(answer.message.calls)]
     message = replace(answer.message, calls=tuple(made))
     first, second = body([message, *map(answered, made)], "vllm", model="m")["messages"][0]["tool_calls"]
     assert signed["extra_content"] == first["extra_content"]

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ferrule.tool.dialect import lower
 from tests.unit.provider.chat import TOOLS, answered, asked, body, example, get_weather, judge, weather, wire
 
 from ferrule.content import Part, audio, file, image, text
@@ -13,6 +12,7 @@ from ferrule.errors import UnknownToolError, UnsupportedPartError, UsageError
 from ferrule.message import Call, Message, ModelMessage, Raw, user
 from ferrule.provider.base import Capabilities, ModelRequest, OutputSchema, Sent, Settings
 from ferrule.provider.openai_chat import DIALECTS, ChatWire
+from ferrule.provider.schema import lower
 from ferrule.tool.toolset import Toolset
 
 APIS = list(DIALECTS)

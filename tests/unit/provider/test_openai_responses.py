@@ -411,7 +411,7 @@ def test_an_id_that_repeats_is_rewritten_in_the_call_and_its_result_also_inside_
 
 def test_only_the_call_whose_id_repeats_is_rewritten() -> None:
     items = [OSLO_ITEM, {**OSLO_ITEM, "id": "fc_2"}]
-    again = replace(ROME, wire_id=None)
+    again = ROME._replace(wire_id=None)
     made = items_of(HELLO, said(items, OSLO, again), RAIN, ToolMessage(again, "sun"))
     assert made[1] == OSLO_ITEM
     assert [made[1]["call_id"], made[2]["call_id"]] == [made[3]["call_id"], made[4]["call_id"]]

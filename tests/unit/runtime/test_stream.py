@@ -110,7 +110,7 @@ def test_a_cut_stream_is_an_error_that_keeps_the_text_and_executes_nothing() -> 
 def test_an_answer_that_was_partly_delivered_is_not_asked_for_again() -> None:
     class Breaks(Flood):
         async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
-            self.sent += 1
+            self.sent: int = self.sent + 1
             yield Delta("text", "par")
             raise ModelError("connection lost", provider="flood", retryable=True)
 

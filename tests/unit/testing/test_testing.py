@@ -16,7 +16,10 @@ from ferrule.testing import FunctionModel, NetworkForbidden, ScriptedModel, forb
 
 
 def test_a_scripted_model_is_a_model_and_keeps_what_it_was_sent() -> None:
-    model = ScriptedModel(["one", lambda request: f"saw {len(request.messages)}"])
+    def count(request: ModelRequest) -> str:
+        return f"saw {len(request.messages)}"
+
+    model = ScriptedModel(["one", count])
     assert isinstance(model, Model)
     agent = Agent("a", model)
     assert run(agent.run("x")).output == "one"

@@ -238,11 +238,12 @@ class Dog(BaseModel):
 
 
 ITEM = Item(itemName="a")
+CART = Cart.model_validate({"first_item": ITEM, "more": [ITEM]})
 ALIASED: list[tuple[Any, Any, Any]] = [
     (Item, ITEM, {"item_name": "a"}),
-    (Cart, Cart(first_item=ITEM, more=[ITEM]), {"first_item": {"item_name": "a"}, "more_items": [{"item_name": "a"}]}),
-    (Camel, Camel(firstName="Ann"), {"first_name": "Ann"}),
-    (Counted, Counted(firstName="Ann"), {"first_name": "Ann", "name_length": 3}),
+    (Cart, CART, {"first_item": {"item_name": "a"}, "more_items": [{"item_name": "a"}]}),
+    (Camel, Camel(firstName="Ann"), {"first_name": "Ann"}),  # pyright: ignore[reportCallIssue]
+    (Counted, Counted(firstName="Ann"), {"first_name": "Ann", "name_length": 3}),  # pyright: ignore[reportCallIssue]
     (Measure, Measure(1.5), {"in_meters": 1.5}),
     (Weight, Weight(inGrams=2.5), {"in_grams": 2.5}),  # pyright: ignore[reportCallIssue]
     (Shelf, {"top_item": ITEM}, {"top_item": {"item_name": "a"}}),
