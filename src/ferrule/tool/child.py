@@ -7,20 +7,25 @@ the process began; whatever the function prints ends up on standard error.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import importlib
 import os
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from types import GeneratorType
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from ferrule.errors import ToolDefinitionError
+from ferrule.lazy import LazyModule
 from ferrule.result import classify, describe_exception
 from ferrule.strict_json import dumps, is_a, parse, typed
 from ferrule.tool.arguments import Fault, Parameters, json_type, read
 from ferrule.tool.reference import Schema
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = LazyModule("asyncio")
 
 AWAITABLE: type[Awaitable[Any]] = cast("Any", Awaitable)
 GENERATOR: type[Generator[Any, Any, Any]] = GeneratorType
