@@ -14,6 +14,7 @@ STATEMENTS = {
     "nothing": "pass",
     "pydantic": "from pydantic import BaseModel, TypeAdapter",
     "ferrule": "from ferrule import ToolResult, tool",
+    "agent": "from ferrule import Agent, ToolResult, tool",
 }
 REPORT = "; print(next(l for l in open('/proc/self/status') if l.startswith('VmRSS')).split()[1])"
 
@@ -45,12 +46,13 @@ def main() -> None:
         for name, statement in STATEMENTS.items():
             found[name].append(cold(statement))
     base = statistics.median(cpu for cpu, _ in found["nothing"])
-    for name in ("pydantic", "ferrule"):
+    for name in list(STATEMENTS)[1:]:
         cpu = statistics.median(c for c, _ in found[name]) - base
         print(f"{name:9} {cpu:7.1f} ms CPU  {statistics.median(m for _, m in found[name]):5.1f} MB")
-    pairs = zip(found["nothing"], found["pydantic"], found["ferrule"], strict=True)
-    ratio = statistics.median((f[0] - n[0]) / (p[0] - n[0]) for n, p, f in pairs)
-    print(f"ratio     {ratio:7.2f} (goal: at most 1.6, at most 40 MB)")
+    for name in ("ferrule", "agent"):
+        turns = zip(found["nothing"], found["pydantic"], found[name], strict=True)
+        ratio = statistics.median((f[0] - n[0]) / (p[0] - n[0]) for n, p, f in turns)
+        print(f"{name:9} {ratio:7.2f} times pydantic (goal: at most 1.6, at most 40 MB)")
 
 
 if __name__ == "__main__":

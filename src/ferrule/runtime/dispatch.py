@@ -7,7 +7,6 @@ completed with, or `PARKED` when that takes an answer which nobody has given yet
 from __future__ import annotations
 
 import inspect
-import random
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
@@ -29,10 +28,12 @@ from ferrule.tool.tool import Tool
 
 if TYPE_CHECKING:
     import asyncio
+    import random
 
     from ferrule.runtime.driver import Driver
 else:
     asyncio = LazyModule("asyncio")
+    random = LazyModule("random")
 
 PARKED: Final = object()
 MODEL_ATTEMPTS = 3
