@@ -270,7 +270,7 @@ def test_a_schema_that_cannot_be_strict_is_sent_as_not_strict() -> None:
         return str(given)
 
     declared = body(asked(tools=Toolset([count])))["tools"][0]
-    assert {"type", "name", "description", "parameters", "strict"} == set(declared)
+    assert {"type", "name", "parameters", "strict"} == set(declared)
     assert declared["strict"] is False
     assert declared["parameters"]["additionalProperties"] == {"type": "integer"}
 
