@@ -1,7 +1,7 @@
 """An event loop whose clock jumps to the next timer when nothing else is left to do.
 
-Tests of deadlines say seconds and take none. What needs real threads or
-processes runs on the ordinary loop.
+Tests of deadlines say seconds and take none. While a worker thread is busy the
+clock stands; what needs processes, or threads that wait, runs on the ordinary loop.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import asyncio
 import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
+
+from ferrule.tool.thread import POOL
 
 T = TypeVar("T")
 
@@ -23,6 +25,8 @@ class _JumpingSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
+        while not ready and POOL.busy:  # a thread is at work, and its time is real
+            ready = super().select(0.001)
         if not ready and timeout is None:
             raise RuntimeError("every task waits and no timer is set: the test would hang")
         if not ready and timeout:

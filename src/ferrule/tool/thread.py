@@ -48,6 +48,11 @@ class ThreadPool:
         """How many threads are alive."""
         return self._threads
 
+    @property
+    def busy(self) -> bool:
+        """Whether some thread is at work, or work waits for one."""
+        return self._threads > self._idle or bool(self._work)
+
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
         """Run a function in a thread, with a copy of the caller's context variables.
 

@@ -967,7 +967,7 @@ def test_the_traceback_of_a_tool_is_logged_for_whoever_debugs_without_credential
     assert record.message.startswith("a tool raised\nTraceback (most recent call last):\n")
     assert record.message.endswith("\nRuntimeError: GET https://api.example.invalid/?key=[redacted]")
     assert "in broken\n" in record.message
-    asyncio.run(broken.call_preview())  # its sync preview runs in a real thread
+    run(broken.call_preview())
     assert caplog.records[1].message.endswith("ZeroDivisionError: division by zero")
 
 
