@@ -26,10 +26,12 @@ from ferrule.tool.toolset import Several, Toolset
 
 if TYPE_CHECKING:
     import asyncio
+    import logging
 
     from ferrule.provider import presets
 else:
     asyncio = LazyModule("asyncio")
+    logging = LazyModule("logging")
     presets = LazyModule("ferrule.provider.presets")
 
 Deps = TypeVar("Deps", default=Any)
@@ -410,6 +412,9 @@ def _all(listeners: Sequence[Callable[[Event], Any]]) -> Listener | None:
 
     def tell(event: Event) -> None:
         for listener in listeners:
-            listener(event)
+            try:
+                listener(event)
+            except Exception:  # one that is deaf must not make the others deaf
+                logging.getLogger("ferrule.run").exception("a listener raised")
 
     return tell

@@ -140,7 +140,7 @@ class Chain:
             request: The machine's.
         """
         for hook in self._before_model:
-            request = await _asked(hook, run, request) or request
+            request = await _asked(ModelRequest, hook, run, request) or request
         return request
 
     async def after_model(self, run: RunInfo[Any], request: ModelRequest, response: ModelResponse) -> ModelResponse:
@@ -152,7 +152,7 @@ class Chain:
             response: The model's.
         """
         for hook in self._after_model:
-            response = await _asked(hook, run, request, response) or response
+            response = await _asked(ModelResponse, hook, run, request, response) or response
         return response
 
     async def before_tool(self, run: RunInfo[Any], call: Call, tool: Tool, arguments: dict[str, Any]) -> Any:
@@ -166,7 +166,7 @@ class Chain:
         """
         changed: dict[str, Any] | None = None
         for hook in self._before_tool:
-            found = await _asked(hook, run, call, tool, arguments)
+            found = await _asked((ToolResult, Mapping), hook, run, call, tool, arguments)
             if isinstance(found, ToolResult):
                 return found
             if found is not None:
@@ -182,10 +182,13 @@ class Chain:
             result: The tool's.
         """
         for hook in self._after_tool:
-            result = await _asked(hook, run, call, result) or result
+            result = await _asked(ToolResult, hook, run, call, result) or result
         return result
 
 
-async def _asked(hook: Callable[..., Any], *arguments: Any) -> Any:
+async def _asked(kinds: Any, hook: Callable[..., Any], *arguments: Any) -> Any:
     found = hook(*arguments)
-    return await found if inspect.isawaitable(found) else found
+    found = await found if inspect.isawaitable(found) else found
+    if found is not None and not isinstance(found, kinds):
+        raise TypeError(f"{hook.__name__} returned {type(found).__name__}")
+    return found

@@ -89,11 +89,13 @@ def encoded_groups(
         raise UsageError(f"the transcript cannot be sent: {wrong}. Give each call one result, directly after it.")
     for group in groups(messages):
         kept = _kept(group[0])
-        found: tuple[bytes, list[Sent]] | None = kept.get((key, len(group)))
-        if found is None:
+        rest, encoded, ways = kept.get((key, len(group)), ((), None, None))
+        # Another message may stand beside the first one now: another prompt, a redacted result.
+        if encoded is None or any(a is not b for a, b in zip(rest, group[1:], strict=True)):
             values, ways = turn(group)
-            found = kept[(key, len(group))] = (b",".join(map(dumps, values)), ways)
-        yield group, *found
+            encoded = b",".join(map(dumps, values))
+            kept[(key, len(group))] = (group[1:], encoded, ways)
+        yield group, encoded, ways
 
 
 def _kept(message: Message) -> dict[Any, Any]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from ferrule.errors import FerruleError, ModelError
+from ferrule.errors import ModelError, UsageError
 from ferrule.lazy import LazyModule
 from ferrule.machine import CallModel, CallTool
 from ferrule.message import Call, ModelMessage
@@ -20,7 +20,7 @@ from ferrule.provider.base import Model, ModelRequest, ModelResponse
 from ferrule.result import ToolResult, describe_exception
 from ferrule.runtime.event import Event
 from ferrule.strict_json import dumps, plain
-from ferrule.suspension import Answer, Request, with_digest
+from ferrule.suspension import Answer, Request
 from ferrule.tool.arguments import InvalidArguments, read
 from ferrule.tool.context import Context
 from ferrule.tool.invoke import execute
@@ -117,7 +117,7 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
             delay = delay_of(attempt, error.retry_after)
             if delay is None:
                 return ModelResponse(ModelMessage(), "error", error=error)
-        except FerruleError:  # misuse, found before anything was sent
+        except UsageError:  # found before anything was sent
             raise
         except Exception as error:  # a model of the user's may raise anything; that is its answer
             failure = ModelError(describe_exception(error), provider=model.name)
@@ -196,6 +196,11 @@ async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str,
         if not isinstance(approved, tuple):
             return approved
         values, text, edited = cast("tuple[dict[str, Any], str | bytes, dict[str, Any] | None]", approved)
+        if edited is not None and hooks is not None and watched:
+            decided = await _before(run, hooks, call, tool, values)
+            if decided is not None:  # what was agreed to is not what would run
+                text = f"Tool {tool.name!r} was not called: a hook refused the arguments that were approved."
+                return decided if isinstance(decided, ToolResult) else ToolResult.failed(text, code="denied")
     async with run.slot(tool):
         result = await _attempts(run, command, tool, values, text)
     if edited is not None and isinstance(result, ToolResult):
@@ -209,7 +214,7 @@ async def _before(
     run: Driver, hooks: Hooks, call: Call, tool: Tool, values: dict[str, Any]
 ) -> ToolResult | tuple[dict[str, Any], str | bytes] | None:
     try:
-        decided = await hooks.before_tool(run.info, call, tool, values)
+        decided = await hooks.before_tool(run.info, call, tool, dict(values))
     except Exception as error:  # a guard that breaks lets nothing through
         run.note("before_tool", call.id, changed=True)
         text = f"Tool {tool.name!r} was not called: a hook raised {type(error).__name__}."
@@ -254,7 +259,7 @@ async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str
         result = await execute(tool, values, context, text=text, give_up=give_up)
         request = result.pending
         if request is not None:
-            answer = await run.ask(op, with_digest(replace(request, id=request.id or op)))
+            answer = await run.ask(op, request)
             if answer is None:
                 return PARKED
             if not answer.ok:
@@ -294,7 +299,7 @@ async def _approved(run: Driver, op: str, tool: Tool, values: dict[str, Any], te
     shown = await tool.call_preview(text)
     data = {"tool": tool.name, "effect": tool.effect, "arguments": plain(values, big_ints="number")}
     request = Request(op, "approval", f"Run tool {tool.name!r}?", data=data, preview=shown)
-    answer = await run.ask(op, with_digest(request))
+    answer = await run.ask(op, request)
     if answer is None:
         return PARKED
     if not answer.ok:

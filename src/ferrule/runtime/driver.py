@@ -10,13 +10,14 @@ import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from inspect import iscoroutine as is_coroutine
 from typing import TYPE_CHECKING, Any, Generic, cast
 
 from typing_extensions import TypeVar
 
-from ferrule.errors import ModelError
+from ferrule.errors import ModelError, RequestError, UsageError
 from ferrule.journal.record import RecordType
 from ferrule.journal.store import Journal
 from ferrule.lazy import LazyModule
@@ -40,7 +41,7 @@ from ferrule.result import ToolResult
 from ferrule.runtime.dispatch import PARKED, Hooks, call_model, call_tool
 from ferrule.runtime.event import Event, event
 from ferrule.runtime.outcome import RunResult
-from ferrule.suspension import Answer, Request
+from ferrule.suspension import Answer, Request, with_digest
 from ferrule.tool.context import Variables
 from ferrule.tool.tool import Tool
 
@@ -380,6 +381,8 @@ class Driver:
             The answer; None when it stays open.
         """
         at = self.path + op
+        # Its address from the root: two runs inside this one may each ask under the same local name.
+        request = with_digest(replace(request, id=self.path + request.id))
         self.journal.append("wait.opened", {"op": op, "request": request})
         self.emit(Event("pending", at, self.journal.seq, request=request))
         answer = await self._answer(request) if self.on_request is not None else None
@@ -394,8 +397,9 @@ class Driver:
             self._asking = asyncio.Lock()
         async with self._asking:
             try:
-                return await self.on_request(request) if self.on_request is not None else None
-            except Exception:  # whoever should answer failed; the request stays open
+                answer = await self.on_request(request) if self.on_request is not None else None
+                return None if answer is None else _fitting(answer, request)
+            except Exception:  # whoever should answer failed, or answered something else; the request stays open
                 logging.getLogger("ferrule.run").exception("answering a request of %s failed", self.journal.run_id)
                 return None
 
@@ -485,6 +489,17 @@ class Driver:
         if self.listener is not None:
             self.emit(Event("done", self.path.rstrip("/"), self.journal.seq, value=result))
         return result
+
+
+def _fitting(answer: Any, request: Request) -> Answer:
+    """The answer, if it is one to this very request as it was shown."""
+    if not isinstance(answer, Answer):
+        raise UsageError(f"on_request returned {type(answer).__name__}. Return an Answer, or None to leave it open.")
+    if answer.id != request.id:
+        raise RequestError(f"the answer names request {answer.id!r}, and {request.id!r} was asked.")
+    if answer.digest is not None and answer.digest != request.digest:
+        raise RequestError(f"the answer to {request.id!r} was given for something else than what was shown.")
+    return answer
 
 
 def _flies(command: Command) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -476,7 +476,7 @@ def test_an_approval_decides_about_the_call(answer: Answer, told: str) -> None:
 
     async def decide(request: Request) -> Answer:
         asked.append(request)
-        return answer
+        return replace(answer, id=request.id)
 
     result = run(
         Agent("a", ScriptedModel([call("pay", '{"amount": 5}'), "ok"]), tools=[pay]).run("go", on_request=decide)
@@ -484,6 +484,97 @@ def test_an_approval_decides_about_the_call(answer: Answer, told: str) -> None:
     assert outputs(result.messages) == [told]
     assert asked[0].data == {"tool": "pay", "effect": "once", "arguments": {"amount": 5}}
     assert asked[0].digest
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda request: Answer("another", ok=True),
+        lambda request: Answer(request.id, ok=True, digest="0" * 64),
+        lambda request: True,
+    ],
+)
+def test_what_is_no_answer_to_this_request_leaves_it_open(wrong: Any) -> None:
+    made: list[int] = []
+
+    @tool(approval=True)
+    async def pay(amount: int) -> None:
+        made.append(amount)
+
+    async def decide(request: Request) -> Any:
+        return wrong(request)
+
+    result = run(Agent("a", ScriptedModel([call("pay", '{"amount": 5}')]), tools=[pay]).run("go", on_request=decide))
+    assert (result.status, made) == ("suspended", [])
+
+
+def test_requests_of_sub_agents_are_told_apart_by_their_path() -> None:
+    def booker(name: str) -> Any:
+        return Agent(name, ScriptedModel([call("book", '{"city": "Oslo"}')]), tools=[book]).as_tool()
+
+    both = [call("one", '{"input": "x"}'), call("two", '{"input": "x"}')]
+    result = run(Agent("boss", ScriptedModel([both]), tools=[booker("one"), booker("two")]).run("go"))
+    assert [r.id for r in result.requests] == ["t1.0/t1.0/1", "t1.1/t1.0/1"]
+
+
+def test_arguments_edited_by_a_person_go_through_hooks_again() -> None:
+    made: list[int] = []
+
+    @tool(approval=True)
+    async def pay(amount: int) -> None:
+        made.append(amount)
+
+    class AtMostTen(Hooks):
+        def before_tool(self, run: RunInfo[Any], call: Call, tool: Any, arguments: Mapping[str, Any]) -> Any:
+            return ToolResult.failed("too much", code="denied") if arguments["amount"] > 10 else None
+
+    async def more(request: Request) -> Answer:
+        return Answer(request.id, ok=True, arguments={"amount": 1000})
+
+    agent = Agent("a", ScriptedModel([call("pay", '{"amount": 5}'), "ok"]), tools=[pay], hooks=[AtMostTen()])
+    result = run(agent.run("go", on_request=more))
+    assert (outputs(result.messages), made) == (["too much"], [])
+
+
+def test_a_hook_cannot_change_arguments_behind_the_check() -> None:
+    class Sneaky(Hooks):
+        def before_tool(self, run: RunInfo[Any], call: Call, tool: Any, arguments: Any) -> Any:
+            arguments["zz"] = 1
+
+    model = ScriptedModel([call("add", '{"a": 1, "b": 1}'), "ok"])
+    assert outputs(run(Agent("a", model, tools=[add], hooks=[Sneaky()]).run("go")).messages) == ["2"]
+
+
+@pytest.mark.parametrize("point", ["before_model", "after_model", "before_tool", "after_tool"])
+def test_a_hook_that_returns_something_else_is_a_broken_hook(point: str) -> None:
+    def wrong(*_: Any) -> Any:
+        return "text"
+
+    hook = type("Wrong", (Hooks,), {point: wrong})()
+    model = ScriptedModel([call("add", '{"a": 1, "b": 1}'), "ok"])
+    result = run(Agent("a", model, tools=[add], hooks=[hook]).run("go"))
+    told = str(result.error) if point.endswith("model") else outputs(result.messages)[0]
+    assert "TypeError" in told
+
+
+def test_a_deaf_listener_leaves_the_others_their_events() -> None:
+    class Deaf(Hooks):
+        def on_event(self, event: Event) -> None:
+            raise RuntimeError("deaf")
+
+    heard: list[str] = []
+    agent = Agent("a", ScriptedModel(["ok"]), hooks=[Deaf()])
+    run(agent.run("go", on_event=lambda event: heard.append(event.type)))
+    assert heard == ["step", "usage", "done"]
+
+
+def test_a_model_that_raises_an_error_of_ours_is_a_failed_answer() -> None:
+    def inner(request: ModelRequest) -> Any:
+        raise RunError("the inner run failed")
+
+    model = ScriptedModel([inner])
+    result = run(Agent("a", model, fallback=[ScriptedModel(["saved"])]).run("go"))
+    assert result.output == "saved"
 
 
 def test_an_approval_rule_that_raises_asks() -> None:
