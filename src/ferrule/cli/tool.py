@@ -191,7 +191,7 @@ async def _needs_approval(tool: Tool, arguments: Arguments) -> bool:
         values, _ = read(tool.parameters, arguments, omit_blank=tool.omit_blank)
     except InvalidArguments:
         return False  # the call itself says so, and never starts
-    needed = tool.approval(values)
+    needed = tool.approval(tool.whole(values))
     return bool(await needed if inspect.isawaitable(needed) else needed)
 
 

@@ -288,7 +288,7 @@ async def _is_due(tool: Tool, values: dict[str, Any]) -> bool:
     if not callable(rule):
         return bool(rule)
     try:
-        due = rule(values)
+        due = rule(tool.whole(values))
         return bool(await due if inspect.isawaitable(due) else due)
     except Exception:  # a rule that cannot decide leaves the decision to a person
         return True
@@ -297,7 +297,7 @@ async def _is_due(tool: Tool, values: dict[str, Any]) -> bool:
 async def _approved(run: Driver, op: str, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:
     """Arguments that a person agreed to; a failed result when they did not; PARKED while they have not answered."""
     shown = await tool.call_preview(text)
-    data = {"tool": tool.name, "effect": tool.effect, "arguments": plain(values, big_ints="number")}
+    data = {"tool": tool.name, "effect": tool.effect, "arguments": plain(tool.whole(values), big_ints="number")}
     request = Request(op, "approval", f"Run tool {tool.name!r}?", data=data, preview=shown)
     answer = await run.ask(op, request)
     if answer is None:

@@ -46,6 +46,7 @@ Runs = Literal["step", "inline", "task", "thread", "process"]
 Late = Callable[[ToolResult], None]
 GiveUp = Callable[[ToolResult], None]
 CANCEL_SECONDS = 5.0
+_CAUSES = 10
 _STREAM: type[AsyncGenerator[Any, Any]] = AsyncGeneratorType
 # From 3.12 on a task takes its first step at once: a tool that need not wait costs no turn of the event loop.
 _AT_ONCE: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
@@ -209,9 +210,17 @@ def _log_place(error: BaseException) -> None:
 
 
 def _proves_nothing(error: BaseException) -> bool:
-    """Whether a lost connection or a time-out leaves open what happened on the other side."""
-    refused = is_a(error, ConnectionRefusedError) or "Connect" in kind_of(error).replace("Connection", "")
-    return not refused and classify(error)[0] in ("timeout", "unavailable")
+    """Whether a lost connection or a time-out, here or behind it, leaves open what happened on the other side."""
+    behind: BaseException | None = error
+    for _ in range(_CAUSES):
+        if behind is None:
+            break
+        if is_a(behind, ConnectionRefusedError) or "Connect" in kind_of(behind).replace("Connection", ""):
+            return False
+        if is_a(behind, EOFError) or classify(behind)[0] in ("timeout", "unavailable"):
+            return True
+        behind = behind.__cause__
+    return False
 
 
 _ENDING: set[asyncio.Future[Any]] = set()  # abandoned work that the event loop itself would forget
@@ -269,7 +278,7 @@ class _Attempt:
         if not task.done():
             self.watch(task)
             return self.timed_out("It was told to stop and may still be running")
-        if task.cancelled():
+        if task.cancelled() or task.exception() is not None:  # an error of its clean-up proves nothing about its effect
             return self.timed_out("It was stopped")
         return task.result()  # it ended at the last moment, and that is what happened
 
@@ -281,12 +290,12 @@ class _Attempt:
             made: Any = self.start()
             value = await cast("Awaitable[Any]", made if type(made) is CoroutineType else _consume(made, self.report))
             return await _consume(value, self.report) if _is_live(value) else value
-        except asyncio.CancelledError:
-            if not self.expired:
-                self.abandon()
+        except BaseException as error:
+            if not self.expired or is_a(error, (KeyboardInterrupt, SystemExit)):
+                if is_a(error, asyncio.CancelledError):
+                    self.abandon()
                 raise
-            if hasattr(task, "uncancel"):
-                task.uncancel()
+            task.uncancel()
             return self.timed_out("It was stopped")
         finally:
             timer.cancel()
@@ -526,7 +535,7 @@ async def _aside(
         text = f"Tool {tool.name!r} was not called. {error}"
         return ToolResult(text, True, failure=Failure(code or "invalid_arguments"))
     inner = _for_call(tool, values, context)
-    attempt = _Attempt(tool, values, inner, start=partial(function, inner, values))
+    attempt = _Attempt(tool, values, inner, start=partial(function, inner, tool.whole(values)))
     try:
         value = await attempt.run(how_it_runs(function, thread=True, process=False))
     except BaseException as error:

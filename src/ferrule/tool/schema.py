@@ -399,6 +399,17 @@ def _schemas(adapter: TypeAdapter[Any]) -> tuple[Schema, Schema | None]:
     return _without_titles(adapter.json_schema(schema_generator=_Lean)), marked
 
 
+def is_field(default: object) -> bool:
+    """Whether a default is pydantic's word for a field and no value.
+
+    Args:
+        default: The default of a parameter.
+
+    Since 0.1.
+    """
+    return isinstance(default, pydantic_fields.FieldInfo)
+
+
 def read_type(annotation: Any, name: str) -> tuple[Signature, bool]:
     """Describe the JSON of one value, as the parameters of a function are described.
 

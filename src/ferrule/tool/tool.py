@@ -22,7 +22,7 @@ from ferrule.tool.invoke import Runs, how_it_runs, invoke, invoke_check, invoke_
 from ferrule.tool.names import wire_name
 from ferrule.tool.output import OutputCheck, output_check
 from ferrule.tool.reference import Schema
-from ferrule.tool.schema import read_around, read_signature
+from ferrule.tool.schema import is_field, read_around, read_signature
 
 Effect = Literal["read", "idempotent", "once"]
 EFFECTS: Final = ("read", "idempotent", "once")
@@ -230,6 +230,14 @@ class Tool(ABC):
         """Most further attempts on retryable failures: 0 for `once`, 2 for others unless declared."""
         return self.retries if self.retries is not None else 0 if self.effect == "once" else 2
 
+    def whole(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as the body will see them, its own defaults included: what a person decides about.
+
+        Args:
+            values: Checked arguments by name.
+        """
+        return values
+
     def start(self, values: dict[str, Any], context: Context[Any] | None) -> Any:
         """Begin the body; used by the checked path, not by callers.
 
@@ -329,6 +337,21 @@ class FunctionTool(Tool, Generic[P, R]):
             "__wrapped__": self.function,
         }.items():
             object.__setattr__(self, key, value)
+
+    @functools.cached_property
+    def _defaults(self) -> dict[str, Any]:
+        known = self.parameters.schema.get("properties", {})
+        signature = inspect.signature(self.function)
+        own = {p.name: p.default for p in signature.parameters.values() if p.default is not p.empty}
+        return {name: default for name, default in own.items() if name in known and not is_field(default)}
+
+    def whole(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with the function's own defaults for those that were not given.
+
+        Args:
+            values: Checked arguments by name.
+        """
+        return {**self._defaults, **values}
 
     def _check_process(self, injected: tuple[str, ...]) -> None:
         what = f"tool {self.name!r} runs in a process of its own"

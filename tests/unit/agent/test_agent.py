@@ -486,14 +486,31 @@ def test_an_approval_decides_about_the_call(answer: Answer, told: str) -> None:
     assert asked[0].digest
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda request: Answer("another", ok=True),
-        lambda request: Answer(request.id, ok=True, digest="0" * 64),
-        lambda request: True,
-    ],
-)
+def test_an_approval_rule_sees_the_defaults_that_the_body_will_use() -> None:
+    @tool(approval=lambda arguments: arguments["amount"] > 100)
+    async def pay(amount: int = 5000) -> str:
+        return "paid"
+
+    result = run(Agent("a", ScriptedModel([call("pay"), "ok"]), tools=[pay]).run("go"))
+    assert (result.status, [r.data for r in result.requests]) == (
+        "suspended",
+        [{"tool": "pay", "effect": "once", "arguments": {"amount": 5000}}],
+    )
+
+
+def another(request: Request) -> Any:
+    return Answer("another", ok=True)
+
+
+def unseen(request: Request) -> Any:
+    return Answer(request.id, ok=True, digest="0" * 64)
+
+
+def just_yes(request: Request) -> Any:
+    return True
+
+
+@pytest.mark.parametrize("wrong", [another, unseen, just_yes])
 def test_what_is_no_answer_to_this_request_leaves_it_open(wrong: Any) -> None:
     made: list[int] = []
 

@@ -1045,3 +1045,65 @@ def test_what_a_generator_opened_is_closed_when_its_call_ends() -> None:
 
     assert asyncio.run(count.call()).error == "ValueError: v"
     assert closed == [True]
+
+
+# -- what a person decides about --------------------------------------------------------------------------------
+
+
+def test_a_preview_and_a_check_see_the_defaults_that_the_body_will_use() -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def look(context: Context[Any], arguments: dict[str, Any]) -> str:
+        seen.append(arguments)
+        return "looked"
+
+    @tool(preview=look, check=look)
+    async def pay(to: str, amount: int = 5000, note: str = "") -> str:
+        """Pay."""
+        return "paid"
+
+    run(pay.call_preview({"to": "ann"}))
+    run(pay.call_check({"to": "ann", "amount": 1}))
+    assert seen == [{"to": "ann", "amount": 5000, "note": ""}, {"to": "ann", "amount": 1, "note": ""}]
+
+
+def test_a_deadline_counts_although_the_clean_up_raises() -> None:
+    @tool(effect="once", timeout=2)
+    async def charge() -> None:
+        """Charge."""
+        try:
+            await asyncio.sleep(100)
+        finally:
+            raise RuntimeError("connection already closed")
+
+    result = run(charge.call())
+    assert result.failure is not None
+    assert result.failure.code == "outcome_unknown"
+    assert result.output == "Tool 'charge' timed out after 2 s. It was stopped; its effect may have happened."
+
+
+def hidden(cause: BaseException) -> BaseException:
+    error = RuntimeError("bank client failed")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (hidden(TimeoutError()), "outcome_unknown"),
+        (hidden(hidden(ConnectionResetError())), "outcome_unknown"),
+        (asyncio.IncompleteReadError(b"", 5), "outcome_unknown"),
+        (hidden(ConnectionRefusedError()), "exception"),
+        (hidden(ValueError()), "exception"),
+    ],
+)
+def test_a_lost_connection_behind_an_error_leaves_open_what_happened(error: BaseException, code: str) -> None:
+    @tool(effect="once")
+    async def charge() -> None:
+        """Charge."""
+        raise error
+
+    failure = run(charge.call()).failure
+    assert failure is not None
+    assert failure.code == code
