@@ -45,11 +45,15 @@ class Session:
     Args:
         messages: What it begins with.
 
+    Raises:
+        UsageError: They hold a call without its result.
+
     Since 0.1.
     """
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         """Belong to no run."""
+        _check_history(messages)
         self.messages: Sequence[Message] = tuple(messages)
         self._holder: str | None = None
 

@@ -158,7 +158,8 @@ class AgentLoop:
         self._messages = [*input.history, input.prompt]
         for message in input.history:
             if isinstance(message, ModelMessage):
-                self._turn += 1
+                # A transcript that was shortened holds fewer turns than its ids tell of.
+                self._turn = max(self._turn + 1, *(_turn_of(c) for c in message.calls), 0)
                 self._wire_ids.update(c.wire_id for c in message.calls if c.wire_id)
         self._began = self._now = at
         return self._ask()
@@ -375,3 +376,9 @@ class AgentLoop:
         self._queue.clear()
         given = ToolResult.failed("Not executed: the run was cancelled.", code="not_executed")
         return [CallTool(c.op, c.call, c.tool, given) for c in waiting if isinstance(c, CallTool)]
+
+
+def _turn_of(call: Call) -> int:
+    """The turn that an id of ours tells of, `t12.0`; 0 for any other."""
+    number = call.id[1:].partition(".")[0]
+    return int(number) if call.id.startswith("t") and number.isdecimal() and len(number) < 10 else 0

@@ -303,6 +303,20 @@ def test_a_continued_history_gets_new_ids() -> None:
     assert [(c.id, c.wire_id) for c in calls] == [("t1.0", "w"), ("t3.0", None)]
 
 
+def test_ids_do_not_repeat_after_a_transcript_was_shortened() -> None:
+    old = Call("t7.0", "add", "{}")
+    history = [ModelMessage("", (old,)), ToolMessage(old, "1")]
+    result = run(
+        Agent("a", ScriptedModel([call("add", '{"a": 1, "b": 1}'), "ok"]), tools=[add]).run("go", history=history)
+    )
+    assert [m.call.id for m in result.messages if isinstance(m, ToolMessage)] == ["t7.0", "t8.0"]
+
+
+def test_a_session_begins_with_a_whole_history() -> None:
+    with pytest.raises(UsageError, match="cannot be continued"):
+        Session([ModelMessage("", (Call("t1.0", "add", "{}"),))])
+
+
 @given(st.lists(st.lists(st.sampled_from(["ok", "bad", "nope", "json"]), min_size=1, max_size=4), max_size=5))
 def test_whatever_a_model_asks_for_the_transcript_stays_paired(plan: list[list[str]]) -> None:
     kinds = {
