@@ -169,3 +169,20 @@ def test_a_refusal_is_a_typed_error_that_tells_no_secret(api: str, said: Answer,
     for secret in (KEY, "Compare Oslo", "Answer in one sentence"):
         assert secret not in str(error)
         assert secret not in repr(error)
+
+
+LONG = "x" * 285 + KEY + " and so on"
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_not_even_half_a_key_stands_in_an_error(api: str, *, stream: bool) -> None:
+    body = {"error": {"message": LONG, "type": "server_error", "code": "c"}, "type": "error"}
+    for said in (
+        events(body) if stream else answer(body),
+        answer(body, 500, x_should_retry="false"),
+        answer(body, 400),
+    ):
+        result, _ = asyncio.run(talk(api, said, stream=stream))
+        assert result.status == "failed"
+        assert KEY[:8] not in str(result.error)

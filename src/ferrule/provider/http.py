@@ -265,14 +265,14 @@ class WireModel:
         raise exchange.masked(found)
 
     def _answered(self, exchange: _Exchange) -> Any:
-        body = exchange.body
+        body = exchange.masked_body()
         if not body.strip():
             raise self._error("the answer is empty", exchange, retryable=True)
         with suppress(ValueError):
             return _json(body)
         kind = exchange.kind or "no type"
         # What is announced as JSON may be half an answer: content. A page of a proxy is worth a look.
-        shown = "" if "json" in kind else f": {_shown(exchange.masked_body())}"
+        shown = "" if "json" in kind else f": {_shown(body)}"
         raise self._error(f"the answer is no JSON ({kind}, {len(body)} bytes){shown}", exchange)
 
     def _refused(self, exchange: _Exchange) -> ModelError | ModelResponse:
@@ -300,7 +300,7 @@ class WireModel:
         failure: ModelError | None = None
         try:
             exchange.done = text == b"[DONE]"
-            data = None if exchange.done else _json(text)
+            data = None if exchange.done else _json(exchange.without_key(text))
         except ValueError:
             exchange.broken("the stream is faulty: an event is no JSON")
             return
@@ -494,7 +494,11 @@ class _Exchange:
 
     def masked_body(self) -> bytes:
         """The body without the key."""
-        return self.body.replace(self._key.encode(), MASK.encode()) if self._key else self.body
+        return self.without_key(self.body)
+
+    def without_key(self, raw: bytes) -> bytes:
+        """Bytes without the key: taken out before anything is cut, for half a key is a secret too."""
+        return raw.replace(self._key.encode(), MASK.encode()) if self._key else raw
 
 
 _FINAL: Final = frozenset({"LocalProtocolError", "DecodingError", "UnsupportedProtocol"})
