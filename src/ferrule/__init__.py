@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from ferrule.provider.base import Settings
     from ferrule.result import Failure, ToolResult, auth_required, pending, pending_of
-    from ferrule.runtime.driver import RunInfo
+    from ferrule.runtime.info import RunInfo
     from ferrule.runtime.event import Event
     from ferrule.runtime.outcome import RunResult
     from ferrule.strict_json import Opaque, plain, restore, typed
@@ -114,7 +114,7 @@ _HOME: dict[str, str] = {
     "Request": "ferrule.suspension",
     "RequestError": "ferrule.errors",
     "RunError": "ferrule.errors",
-    "RunInfo": "ferrule.runtime.driver",
+    "RunInfo": "ferrule.runtime.info",
     "RunResult": "ferrule.runtime.outcome",
     "Session": "ferrule.agent.agent",
     "SessionBusy": "ferrule.errors",

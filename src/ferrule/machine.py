@@ -8,7 +8,7 @@ runtime knows only what stands on this page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ferrule.message import Call, Message, Usage
@@ -37,11 +37,15 @@ class CallModel(NamedTuple):
 class CallTool(NamedTuple):
     """Run a tool. Completed by a `ToolResult` that is done or failed.
 
+    Where the tool is a run inside this one, the machine hears of that run's end
+    before, by a `RunResult` with the same op; nothing may follow from it but a sum.
+
     Args:
         op: Id of the command.
         call: What was asked for.
         tool: The tool; None when there is none to run.
         given: The result of a call that is not to be made.
+        within: What a run inside may still consume: `Limits`.
 
     Since 0.1.
     """
@@ -50,6 +54,7 @@ class CallTool(NamedTuple):
     call: Call
     tool: Any
     given: ToolResult | None = None
+    within: Any = None
 
 
 class Wait(NamedTuple):
@@ -89,7 +94,6 @@ class StartRun(NamedTuple):
         op: Id of the command.
         definition: What is run.
         input: What it is given.
-        call: The call that asked for it, if one did.
 
     Since 0.1.
     """
@@ -97,7 +101,6 @@ class StartRun(NamedTuple):
     op: str
     definition: Definition
     input: Any
-    call: Call | None = None
 
 
 class Cancel(NamedTuple):
@@ -228,9 +231,17 @@ class Definition(Protocol):
         ...
 
     def live(self, context: Mapping[str, Any]) -> Any:
-        """The live objects that its tools get as `ctx.deps`, or an awaitable of them.
+        """The live objects that its tools get as `ctx.deps`, or an awaitable of them; None when it makes none.
 
         Args:
             context: The run's JSON object.
+        """
+        ...
+
+    def heard_by(self, listener: Callable[[Any], None] | None) -> Callable[[Any], None] | None:
+        """Who hears of what happens in a run: the definition's own listeners, and one more.
+
+        Args:
+            listener: The one more.
         """
         ...

@@ -235,6 +235,7 @@ class Usage:
         reasoning: Output tokens spent on reasoning.
         cost: Money, in the currency of the prices that were given.
         requests: Model calls made.
+        tool_calls: Tool calls made.
 
     Since 0.1.
     """
@@ -245,6 +246,7 @@ class Usage:
     reasoning: int | None = None
     cost: float | None = None
     requests: int = 0
+    tool_calls: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         """The sum; an absent addend counts as 0 unless both are absent."""
@@ -255,6 +257,7 @@ class Usage:
             _sum(self.reasoning, other.reasoning),
             _sum(self.cost, other.cost),
             self.requests + other.requests,
+            self.tool_calls + other.tool_calls,
         )
 
 

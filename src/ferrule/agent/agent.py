@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, cast
 
 from typing_extensions import TypeForm, TypeVar
@@ -16,8 +16,9 @@ from ferrule.lazy import LazyModule
 from ferrule.message import Message, Prompt, unpaired, user
 from ferrule.provider.base import Model, ModelResponse, Settings
 from ferrule.provider.function import FunctionModel
-from ferrule.runtime.driver import Driver, Listener, OnRequest, RunInfo, live, new_run_id
+from ferrule.runtime.driver import Driver, Listener, OnRequest, new_run_id
 from ferrule.runtime.event import Event
+from ferrule.runtime.info import RunInfo
 from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.stream import RunStream
 from ferrule.tool.thread import POOL
@@ -183,12 +184,20 @@ class Agent(Generic[Deps, Out]):
         return Rewritten(response, messages)
 
     def live(self, context: Mapping[str, Any]) -> Any:
-        """The live objects that its tools get as `ctx.deps`.
+        """The live objects that its tools get as `ctx.deps`; None when it makes none.
 
         Args:
             context: The run's JSON object.
         """
         return self._deps(context) if self._deps is not None else None
+
+    def heard_by(self, listener: Listener | None) -> Listener | None:
+        """Its hooks that hear events, and one more.
+
+        Args:
+            listener: The one more.
+        """
+        return _all([*self._listeners, listener] if listener is not None else self._listeners)
 
     # -- running ------------------------------------------------------------------------------------------------
 
@@ -224,13 +233,9 @@ class Agent(Generic[Deps, Out]):
                 history.
             SessionBusy: Another run of the session is going on.
         """
-        if session is None and on_event is None and not self._listeners:
-            _check_history(history)
-            driver = await self._driver(deps, context, limits, on_request)
-            return await driver.run(RunInput(user(prompt), history))
-        return await self._heard(prompt, deps, context, history, session, limits, on_request, on_event, None)
+        return await self._start(prompt, deps, context, history, session, limits, on_request, on_event)
 
-    async def _heard(
+    def _start(
         self,
         prompt: Prompt,
         deps: Deps | None,
@@ -240,49 +245,29 @@ class Agent(Generic[Deps, Out]):
         limits: Limits | None,
         on_request: OnRequest | None,
         on_event: Listener | None,
-        stream: RunStream[Out] | None,
-    ) -> RunResult[Out]:
+        stream: RunStream[Out] | None = None,
+    ) -> Coroutine[Any, Any, RunResult[Out]]:
+        """Check everything that may be misuse, and give what drives the run."""
         if session is not None and history:
             raise UsageError("a run continues a session or a history, not both.")
         _check_history(history)
-        listeners = [*self._listeners, *([on_event] if on_event else []), *([stream.put] if stream else [])]
-        driver = await self._driver(deps, context, limits, on_request, _all(listeners), stream)
-        if session is None:
-            return await driver.run(RunInput(user(prompt), history))
-        given = RunInput(user(prompt), session.take(driver.journal.run_id))
-        try:
-            result: RunResult[Out] = await driver.run(given)
-        except BaseException:
-            session.give(None)
-            raise
-        session.give(result)
-        return result
-
-    async def _driver(
-        self,
-        deps: Any,
-        context: Mapping[str, Any] | None,
-        limits: Limits | None,
-        on_request: OnRequest | None,
-        listener: Listener | None = None,
-        stream: RunStream[Out] | None = None,
-    ) -> Driver:
         journal = MemoryJournal(new_run_id(), keep=False)
-        given = context or {}
-        made = deps if self._deps is None else await live(self, given, deps)
         driver = Driver(
             self,
             journal,
-            RunInfo(journal.run_id, given, made),
+            RunInfo(journal.run_id, context or {}, deps),
             options={"limits": limits} if limits is not None else None,
-            listener=listener,
+            listener=self.heard_by(on_event),
             stream=stream,
             streaming=stream is not None,
             on_request=on_request,
         )
         if stream is not None:
             stream.driver = driver
-        return driver
+        given = user(prompt)
+        if session is None:
+            return driver.run(RunInput(given, history))
+        return _in_session(session, driver, RunInput(given, session.take(journal.run_id)))
 
     def stream(
         self,
@@ -310,7 +295,7 @@ class Agent(Generic[Deps, Out]):
             The events; after the last of them `events.result`.
         """
         return RunStream(
-            lambda stream: self._heard(prompt, deps, context, history, session, limits, on_request, None, stream)
+            lambda stream: self._start(prompt, deps, context, history, session, limits, on_request, stream.put, stream)
         )
 
     def run_sync(self, prompt: Prompt, **options: Any) -> RunResult[Out]:
@@ -331,7 +316,13 @@ class Agent(Generic[Deps, Out]):
         return POOL.submit(lambda: asyncio.run(work)).result()
 
     def as_tool(
-        self, name: str | None = None, description: str = "", *, effect: Effect = "once", timeout: float = 600.0
+        self,
+        name: str | None = None,
+        description: str = "",
+        *,
+        effect: Effect = "once",
+        approval: bool | Callable[[dict[str, Any]], Any] = False,
+        timeout: float = 600.0,
     ) -> AgentTool:
         """A tool that runs this agent on a text; its calls are runs inside the caller's run.
 
@@ -339,9 +330,11 @@ class Agent(Generic[Deps, Out]):
             name: Default the agent's name.
             description: What it is good for, for the model that chooses.
             effect: Effect class of the whole; `read` when nothing it can do changes anything.
-            timeout: Seconds; kept for readers of the definition, a child run has limits of its own.
+            approval: Whether a person must agree first: a bool, or a rule on the arguments.
+            timeout: Seconds for a call from outside a run. Inside one the child ends by its own limits and by what is
+                left of the caller's.
         """
-        return _SubAgent(cast("Agent[Any, Any]", self), name or self._name, description, effect, timeout)
+        return _SubAgent(cast("Agent[Any, Any]", self), name or self._name, description, effect, approval, timeout)
 
     def __repr__(self) -> str:
         """Name, model and tools."""
@@ -351,10 +344,19 @@ class Agent(Generic[Deps, Out]):
 class _SubAgent(AgentTool):
     """An agent as a tool."""
 
-    def __init__(self, agent: Agent[Any, Any], name: str, description: str, effect: Effect, timeout: float) -> None:
+    def __init__(
+        self,
+        agent: Agent[Any, Any],
+        name: str,
+        description: str,
+        effect: Effect,
+        approval: bool | Callable[[dict[str, Any]], Any],
+        timeout: float,
+    ) -> None:
         self.agent = agent
         self._name = name
         self.effect = effect
+        self.approval = approval
         self.timeout = timeout
         self._description = description or f"Ask the agent {agent.name}."
 
@@ -402,6 +404,16 @@ def as_model(given: Models) -> Model:
     raise UsageError(
         f"{type(given).__name__} is no model. Give a name like 'openai:gpt-5', a Model or an async function."
     )
+
+
+async def _in_session(session: Session, driver: Driver, given: RunInput) -> RunResult[Any]:
+    try:
+        result = await driver.run(given)
+    except BaseException:
+        session.give(None)
+        raise
+    session.give(result)
+    return result
 
 
 def _check_history(history: Sequence[Message]) -> None:

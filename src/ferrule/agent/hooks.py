@@ -9,8 +9,8 @@ from typing import Any
 from ferrule.message import Call
 from ferrule.provider.base import ModelRequest, ModelResponse
 from ferrule.result import ToolResult
-from ferrule.runtime.driver import RunInfo
 from ferrule.runtime.event import Event
+from ferrule.runtime.info import RunInfo
 from ferrule.tool.tool import Tool
 
 

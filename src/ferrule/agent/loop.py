@@ -6,17 +6,15 @@ Whatever differs there differs in the driver.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 from ferrule.agent.output import InvalidOutput, Output
-from ferrule.machine import CallModel, CallTool, Cancelled, Command, Completion, Finish, StartRun
+from ferrule.machine import CallModel, CallTool, Cancelled, Command, Completion, Finish
 from ferrule.message import Call, Message, ModelMessage, Transcript, Usage, UserMessage, told, user
 from ferrule.provider.base import Model, ModelRequest, ModelResponse, Settings
 from ferrule.result import ToolResult
-from ferrule.tool.arguments import InvalidArguments, read
 from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
 
@@ -44,6 +42,18 @@ class Limits:
     seconds: float | None = None
     cost: float | None = None
 
+    def tightened(self, other: Limits) -> Limits:
+        """The lower of two limits, each by each.
+
+        Args:
+            other: The other limits.
+        """
+        return Limits(*(_lower(getattr(self, f.name), getattr(other, f.name)) for f in fields(Limits)))
+
+
+def _lower(a: Any, b: Any) -> Any:
+    return a if b is None else b if a is None else min(a, b)
+
 
 class RunInput(NamedTuple):
     """What one run of an agent is given.
@@ -51,12 +61,14 @@ class RunInput(NamedTuple):
     Args:
         prompt: What the user says.
         history: The transcript before it.
+        within: What is left to consume of the limits of the run around this one.
 
     Since 0.1.
     """
 
     prompt: UserMessage
     history: Sequence[Message] = ()
+    within: Limits | None = None
 
 
 class Rewritten(NamedTuple):
@@ -77,13 +89,16 @@ class AgentTool(Tool):
 
     agent: Any
 
-    def input_of(self, values: Mapping[str, Any]) -> Any:
+    runs = "run"  # pyright: ignore[reportAssignmentType] - settled by the kind, not by looking at the body
+
+    def input_of(self, values: Mapping[str, Any], within: Limits | None) -> Any:
         """What the child run is given.
 
         Args:
             values: Checked arguments by name.
+            within: What it may consume.
         """
-        return RunInput(user(str(values["input"])))
+        return RunInput(user(str(values["input"])), (), within)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +145,13 @@ class AgentLoop:
         self._batch: tuple[Call, ...] = ()
         self._results: dict[str, ToolResult] = {}
         self._left = 0
-        self._queue: deque[Command] = deque()  # serial calls that wait for the one before
+        self._queue: list[Command] = []  # serial calls that wait for the one before, the next of them last
         self._after: Finish | None = None  # how the run ends once the calls in flight are settled
         self._failing = _NO_FAILURE
         self._requests = 0
         self._whole = True
         self._output_errors = 0
-        self._wire_ids: set[str] = set()
+        self._wire_ids: dict[str, None] = {}  # a set of few takes three times the room
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -146,7 +161,7 @@ class AgentLoop:
     @property
     def usage(self) -> Usage:
         """What models consumed so far, child runs included."""
-        return self._usage + Usage(requests=self._requests)
+        return self._usage + Usage(requests=self._requests, tool_calls=self._calls)
 
     def start(self, input: RunInput, at: float) -> Sequence[Command]:
         """Ask the model for the first time.
@@ -156,11 +171,13 @@ class AgentLoop:
             at: When, in seconds since 1970.
         """
         self._messages = [*input.history, input.prompt]
+        if input.within is not None:
+            self._plan = replace(self._plan, limits=self._plan.limits.tightened(input.within))
         for message in input.history:
             if isinstance(message, ModelMessage):
                 # A transcript that was shortened holds fewer turns than its ids tell of.
                 self._turn = max(self._turn + 1, *(_turn_of(c) for c in message.calls), 0)
-                self._wire_ids.update(c.wire_id for c in message.calls if c.wire_id)
+                self._wire_ids.update({c.wire_id: None for c in message.calls if c.wire_id})
         self._began = self._now = at
         return self._ask()
 
@@ -181,7 +198,8 @@ class AgentLoop:
             return self._answered(outcome.response)
         if isinstance(outcome, Cancelled):
             return self._cancelled()
-        return self._child_ended(completion.op, outcome)
+        self._usage = self._usage + outcome.usage  # of a run inside, whose result comes next
+        return ()
 
     # -- the model ----------------------------------------------------------------------------------------------
 
@@ -250,7 +268,7 @@ class AgentLoop:
             if wire_id in self._wire_ids:
                 wire_id = None
             elif wire_id:
-                self._wire_ids.add(wire_id)
+                self._wire_ids[wire_id] = None
             calls.append(Call(f"t{self._turn}.{len(calls)}", name, arguments, wire_id, complete))
             self._whole &= complete
         return ModelMessage(message.text, tuple(calls), message.reasoning, message.raw)
@@ -285,7 +303,7 @@ class AgentLoop:
 
     def _dispatch(self, message: ModelMessage, mended: Mapping[int, str]) -> Sequence[Command]:
         calls, limit = message.calls, self._plan.limits.tool_calls
-        if limit is not None and self._calls + len(calls) > limit:
+        if limit is not None and self._made() + len(calls) > limit:
             self._after = Finish("incomplete", message.text, reason="tool_calls")
             given = ToolResult.failed(f"Not executed: the limit of {limit} tool calls is reached.", code="budget")
             return self._open(calls, [self._given(c, given) for c in calls])
@@ -300,29 +318,36 @@ class AgentLoop:
             return CallTool(call.id, call, tool, ToolResult.failed(refused, code="invalid_arguments"))
         if tool is None:
             return CallTool(call.id, call, None, tools.unknown(call.name))
-        if isinstance(tool, AgentTool):
-            return self._child(tool, call)
-        return CallTool(call.id, call, tool)
+        return CallTool(call.id, call, tool, None, self._rest() if tool.runs == "run" else None)
 
-    def _child(self, tool: AgentTool, call: Call) -> Command:
-        try:
-            values, _ = read(tool.parameters, call.arguments)
-        except InvalidArguments as error:
-            text = f"Tool {tool.name!r} was not called. {error}"
-            return CallTool(call.id, call, tool, ToolResult.failed(text, code="invalid_arguments"))
-        return StartRun(call.id, tool.agent, tool.input_of(values), call)
+    def _rest(self) -> Limits:
+        """What a run inside may consume; turns are each run's own."""
+        limits, usage = self._plan.limits, self._usage
+        return Limits(
+            None,
+            _left(limits.tool_calls, self._made()),
+            _left(limits.tokens, (usage.input or 0) + (usage.output or 0)),
+            _left(limits.seconds, self._now - self._began),
+            _left(limits.cost, usage.cost or 0),
+        )
+
+    def _made(self) -> int:
+        """Tool calls made so far, those of runs inside included."""
+        return self._calls + self._usage.tool_calls
 
     def _one_by_one(self, commands: list[Command]) -> list[Command]:
         """The commands that start now; serial calls after the first wait for their turn."""
         now: list[Command] = []
+        later: list[Command] = []
         waiting = False
         for command in commands:
             serial = isinstance(command, CallTool) and command.tool is not None and command.tool.serial
             if serial and waiting:
-                self._queue.append(command)
+                later.append(command)
             else:
                 now.append(command)
             waiting = waiting or serial
+        self._queue = later[::-1]
         return now
 
     def _open(self, calls: tuple[Call, ...], commands: list[Command]) -> Sequence[Command]:
@@ -349,7 +374,7 @@ class AgentLoop:
 
     def _next_serial(self, op: str) -> Sequence[Command]:
         tool = next((self._plan.tools.find(c.name) for c in self._batch if c.id == op), None)
-        return (self._queue.popleft(),) if tool is not None and tool.serial else ()
+        return (self._queue.pop(),) if tool is not None and tool.serial else ()
 
     def _count_failure(self, call: Call, result: ToolResult) -> None:
         """How often the same call has failed in a row; never forgotten within a batch once it is too often."""
@@ -362,20 +387,20 @@ class AgentLoop:
             asked = (call.name, call.arguments)
             self._failing = (asked, times + 1 if asked == known else 1)
 
-    def _child_ended(self, op: str, run: Any) -> Sequence[Command]:
-        self._usage = self._usage + run.usage
-        return self._settled(op, run.as_tool_result())
-
     # -- the end ------------------------------------------------------------------------------------------------
 
     def _cancelled(self) -> Sequence[Command]:
         self._after = Finish("cancelled", reason="cancelled")
         if not self._left:
             return (self._after,)
-        waiting = list(self._queue)
+        waiting = self._queue[::-1]
         self._queue.clear()
         given = ToolResult.failed("Not executed: the run was cancelled.", code="not_executed")
         return [CallTool(c.op, c.call, c.tool, given) for c in waiting if isinstance(c, CallTool)]
+
+
+def _left(limit: Any, used: float) -> Any:
+    return None if limit is None else max(limit - used, 0)
 
 
 def _turn_of(call: Call) -> int:

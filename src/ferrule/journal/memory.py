@@ -18,6 +18,7 @@ class MemoryJournal:
     Since 0.1.
     """
 
+    __slots__ = ("_keep", "records", "run_id", "seq")
     volatile = True
 
     def __init__(self, run_id: str, *, keep: bool = True) -> None:

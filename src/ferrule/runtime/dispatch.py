@@ -255,8 +255,16 @@ async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str
         run.intended(op, "tool.intended", {"op": op, "call": call, "arguments": values, "attempt": attempt}, call)
         if not run.journal.volatile and tool.effect != "read":
             await run.journal.durable()
+        if tool.runs == "run":
+            child = cast("Any", tool)
+            return await run.inside(op, child.agent, child.input_of(values, command.within))
         context = context_for(run, op, call, attempt, answers, state) if tool.injected != () else None
+        once = tool.effect == "once"
+        if once:
+            run.proven(op, so=False)
         result = await execute(tool, values, context, text=text, give_up=give_up)
+        if once:
+            run.proven(op, so=True)
         request = result.pending
         if request is not None:
             answer = await run.ask(op, request)

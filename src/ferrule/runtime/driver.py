@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from functools import partial
+from inspect import isawaitable as is_awaitable
 from inspect import iscoroutine as is_coroutine
-from typing import TYPE_CHECKING, Any, Generic, cast
-
-from typing_extensions import TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ferrule.errors import ModelError, RequestError, UsageError
 from ferrule.journal.record import RecordType
@@ -37,10 +35,12 @@ from ferrule.machine import (
 )
 from ferrule.message import Call, Message, ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
-from ferrule.result import ToolResult
+from ferrule.result import ToolResult, describe_exception
 from ferrule.runtime.dispatch import PARKED, Hooks, call_model, call_tool
 from ferrule.runtime.event import Event, event
+from ferrule.runtime.info import RunInfo
 from ferrule.runtime.outcome import RunResult
+from ferrule.runtime.slots import SLOTS
 from ferrule.suspension import Answer, Request, with_digest
 from ferrule.tool.context import Variables
 from ferrule.tool.tool import Tool
@@ -52,57 +52,9 @@ else:
     asyncio = LazyModule("asyncio")
     logging = LazyModule("logging")
 
-Deps = TypeVar("Deps", default=Any)
 Listener = Callable[[Event], None]
 OnRequest = Callable[[Request], Awaitable[Answer | None]]
 GRACE = 5.0
-
-
-class RunInfo(Generic[Deps]):
-    """What hooks and instructions are told about the run.
-
-    Args:
-        run_id: The run's id.
-        context: The run's JSON object: user, tenant, locale.
-        deps: Live objects of the application.
-
-    Since 0.1.
-    """
-
-    __slots__ = ("context", "deps", "run_id")
-
-    def __init__(self, run_id: str, context: Mapping[str, Any], deps: Deps) -> None:
-        """Keep what the caller knows."""
-        self.run_id = run_id
-        self.context = context
-        self.deps: Deps = deps
-
-
-class Slots:
-    """How many calls of a tool may run at once, across the runs that share these slots.
-
-    Since 0.1.
-    """
-
-    def __init__(self) -> None:
-        """Nothing is running."""
-        self._held: dict[tuple[Tool, Any], asyncio.Semaphore] = {}
-
-    def of(self, tool: Tool) -> AbstractAsyncContextManager[Any]:
-        """A slot to hold while the tool runs.
-
-        Args:
-            tool: The tool.
-        """
-        if tool.concurrency is None:
-            return nullcontext()
-        key = (tool, asyncio.get_running_loop())
-        if key not in self._held:
-            self._held[key] = asyncio.Semaphore(tool.concurrency)
-        return self._held[key]
-
-
-SLOTS = Slots()
 
 
 class Driver:
@@ -117,14 +69,15 @@ class Driver:
         streaming: Whether models are asked for pieces.
         on_request: Answers requests in this process; None leaves them open.
         path: Ops of the runs around this one.
-        room: Waits until the listener has taken what it was given.
+        outer: The run around this one.
 
     Since 0.1.
     """
 
     __slots__ = (
-        "_asking", "_done", "_flying", "_open", "_requests", "_wake", "cancelled_by", "definition", "heard", "hooks",
-        "info", "journal", "listener", "loop", "machine", "on_request", "path", "stream", "streaming", "variables",
+        "_asking", "_cancelled_by", "_done", "_flying", "_open", "_outer", "_ready", "_requests", "_task",
+        "_unproven", "_wake", "definition", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
+        "on_request", "path", "stream", "streaming", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -139,6 +92,7 @@ class Driver:
         streaming: bool = False,
         on_request: OnRequest | None = None,
         path: str = "",
+        outer: Driver | None = None,
     ) -> None:
         """Make the machine; nothing happens yet."""
         self.definition = definition
@@ -153,11 +107,15 @@ class Driver:
         self.path = path
         self.variables = Variables(info.context)
         self.heard = 0
-        self.cancelled_by: str | None = None
+        self._outer = outer
+        self._cancelled_by: str | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._unproven: set[str] | None = None  # ops of `once` calls that are being made
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._open: dict[str, Any] = {}
         self._flying: dict[str, asyncio.Task[Any]] = {}
-        self._done: deque[tuple[Any, Any]] = deque()  # outcomes, and tasks that have them
+        self._done: list[tuple[Any, Any]] = []  # commands and what came of them, in the order of their ends
+        self._ready: list[tuple[Any, Any]] = []  # those to be taken next, the first of them last
         self._wake: asyncio.Future[None] | None = None
         self._requests: dict[str, Request] = {}
         self._asking: asyncio.Lock | None = None
@@ -175,10 +133,15 @@ class Driver:
             UsageError: The caller attached a part that the model does not take.
             CancelledError: The caller was cancelled; what was in flight has been ended.
         """
+        self._task = asyncio.current_task()
         at = self.journal.append("run.started", {"definition": self.definition.name, "context": self.info.context})
         commands = self.machine.start(input, at)
         try:
-            finish = await self._drive(commands)
+            if self.info.deps is None:
+                failed = await self._make_deps()
+                if failed is not None:
+                    return self._result(failed)
+            finish = await (self._drive(commands) if self.cancelled_by is None else self._cancel(commands))
         except asyncio.CancelledError:
             if self.cancelled_by is None:
                 await self._let_go()
@@ -188,6 +151,33 @@ class Driver:
             await self._let_go()
             raise
         return self._result(finish)
+
+    def cancel(self, by: str) -> None:
+        """Bring the run to an end that keeps what it has done; once is enough.
+
+        Args:
+            by: Who wants it, for the record.
+        """
+        if self._cancelled_by is None:
+            self._cancelled_by = by
+            if self._task is not None:
+                self._task.cancel()
+
+    @property
+    def cancelled_by(self) -> str | None:
+        """Who cancelled this run, or one around it."""
+        return self._cancelled_by or (self._outer.cancelled_by if self._outer is not None else None)
+
+    async def _make_deps(self) -> Finish | None:
+        """Make the live objects, or take those of the run around this one; how the run ends if that fails."""
+        try:
+            made = self.definition.live(self.info.context)
+            self.info.deps = await made if made is not None and is_awaitable(made) else made
+        except Exception as error:  # a factory is the application's code: its failure is data, like a tool's
+            return Finish("failed", error=f"its deps could not be made: {describe_exception(error)}", reason="deps")
+        if self.info.deps is None and self._outer is not None:
+            self.info.deps = self._outer.info.deps
+        return None
 
     async def _drive(self, commands: Sequence[Command]) -> Finish | None:
         while True:
@@ -199,13 +189,18 @@ class Driver:
                 self._open[command.op] = command
                 outcome: Any = self._perform(command)
                 if is_coroutine(outcome):
-                    outcome = await outcome
+                    try:
+                        outcome = await outcome
+                    except asyncio.CancelledError:
+                        if cast("asyncio.Task[Any]", self._task).cancelling():
+                            raise
+                        outcome = self._stopped(command)  # raised by the application's code, and nobody's wish
             else:
                 finish = self._start(commands)
                 if finish is not None:
                     await self._let_go()
                     return finish
-                if not self._flying and not self._done:
+                if not (self._flying or self._done or self._ready):
                     return None  # all that is open waits for answers
                 command, outcome = await self._next()
             if outcome is PARKED:
@@ -226,15 +221,21 @@ class Driver:
             self._open[command.op] = command
             outcome: Any = self._perform(command)
             if is_coroutine(outcome):
-                self._flying[command.op] = outcome = self.loop.create_task(outcome)
-                outcome.add_done_callback(partial(self._landed, command))
+                self._flying[command.op] = self.loop.create_task(self._fly(command, outcome))
             else:
                 self._done.append((command, outcome))
         return None
 
-    def _landed(self, command: Any, task: asyncio.Task[Any]) -> None:
-        if self._flying.get(command.op) is task:
-            self._arrived(command, task)
+    async def _fly(self, command: Any, work: Coroutine[Any, Any, Any]) -> None:
+        """Do one of several things at once, in a task of its own."""
+        try:
+            outcome = await work
+        except asyncio.CancelledError:
+            outcome = self._stopped(command)
+        except Exception as error:  # misuse, for whoever called
+            outcome = _Raised(error)
+        if self._flying.pop(command.op, None) is not None:
+            self._arrived(command, outcome)
 
     def given_up(self, command: Any, result: ToolResult) -> None:
         """Go on without a call whose body does not end.
@@ -246,19 +247,21 @@ class Driver:
         if self._flying.pop(command.op, None) is not None:
             self._arrived(command, result)
 
-    def _arrived(self, command: Any, landed: Any) -> None:
-        self._done.append((command, landed))
+    def _arrived(self, command: Any, outcome: Any) -> None:
+        self._done.append((command, outcome))
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
     async def _next(self) -> tuple[Any, Any]:
-        while not self._done:
-            self._wake = self.loop.create_future()
-            await self._wake
-        command, landed = self._done.popleft()
-        if self._flying.pop(command.op, None) is not landed:
-            return command, landed
-        return command, _stopped(command) if landed.cancelled() else landed.result()
+        if not self._ready:
+            while not self._done:
+                self._wake = self.loop.create_future()
+                await self._wake
+            self._ready, self._done = self._done[::-1], []
+        command, outcome = self._ready.pop()
+        if type(outcome) is _Raised:
+            raise outcome.error
+        return command, outcome
 
     def _perform(self, command: Any) -> Any:
         """What the command is completed with, or a coroutine that comes to it."""
@@ -287,8 +290,6 @@ class Driver:
         elif type(command) is CallModel:
             response: ModelResponse = outcome if isinstance(outcome, ModelResponse) else outcome.response
             self.emit(event("usage", op, seq, usage=response.usage or _ONE))
-        elif type(command) is StartRun and command.call is not None:
-            self.emit(Event("tool_result", op, seq, call=command.call, result=outcome.as_tool_result()))
 
     def intended(self, op: str, type: RecordType, body: dict[str, Any], call: Call | None = None) -> None:
         """Record that something is about to be done.
@@ -361,6 +362,17 @@ class Driver:
         """
         return SLOTS.of(tool)
 
+    def proven(self, op: str, so: bool) -> None:
+        """Keep in mind that an effect may be happening, or that it is known what came of it.
+
+        Args:
+            op: The command.
+            so: Whether it is known.
+        """
+        if self._unproven is None:
+            self._unproven = set()
+        (self._unproven.discard if so else self._unproven.add)(op)
+
     def rewritten(self, response: ModelResponse, messages: Sequence[Message]) -> Any:
         """A response to another transcript than the machine's.
 
@@ -414,20 +426,40 @@ class Driver:
 
     async def child(self, command: StartRun) -> Any:
         """Drive a run inside this one."""
-        journal = self.journal.child(command.op)
-        self.intended(command.op, "child.started", {"op": command.op, "run_id": journal.run_id}, command.call)
-        deps = await live(command.definition, self.info.context, self.info.deps)
+        return await self._inside(command.op, command.definition, command.input)
+
+    async def inside(self, op: str, definition: Definition, input: Any) -> Any:
+        """Drive the run that a call is; the machine learns at once what it consumed, whatever becomes of the call.
+
+        Args:
+            op: The call's command.
+            definition: What is run.
+            input: What it is given.
+
+        Returns:
+            The call's result, or PARKED.
+        """
+        run = await self._inside(op, definition, input)
+        if run is PARKED:
+            return run
+        self.machine.on(Completion(op, self.journal.append("child.settled", {"op": op, "outcome": run}), run))
+        return run.as_tool_result()
+
+    async def _inside(self, op: str, definition: Definition, input: Any) -> Any:
+        journal = self.journal.child(op)
+        self.journal.append("child.started", {"op": op, "run_id": journal.run_id})
         inner = Driver(
-            command.definition,
+            definition,
             journal,
-            RunInfo(journal.run_id, self.info.context, deps),
-            listener=self.listener,
+            RunInfo(journal.run_id, self.info.context, None),
+            listener=definition.heard_by(self.listener),
             stream=self.stream,
             streaming=self.streaming,
             on_request=self._answer if self.on_request is not None else None,
-            path=f"{self.path}{command.op}/",
+            path=f"{self.path}{op}/",
+            outer=self,
         )
-        result = await inner.run(command.input)
+        result = await inner.run(input)
         if result.status != "suspended":
             return result
         self._requests.update(inner._requests)
@@ -437,36 +469,47 @@ class Driver:
 
     async def _let_go(self) -> None:
         """End what is in flight; it gets a grace to end by itself."""
-        tasks = [task for task in self._flying.values() if not task.done()]
+        tasks = list(self._flying.values())
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=GRACE)
+        if tasks:  # a run inside gives its own calls that grace, and must then settle them
+            inside = any(_is_run(self._open[op]) for op in self._flying)
+            await asyncio.wait(tasks, timeout=GRACE * 2 if inside else GRACE)
 
-    async def _cancel(self) -> Finish:
-        """End what is in flight and settle it, so that the history is paired."""
+    async def _cancel(self, commands: Sequence[Command] = ()) -> Finish:
+        """End what is in flight and settle it, so that the history is paired; start none of the commands given."""
         await self._let_go()
         self.journal.append("cancel.requested", {"by": self.cancelled_by})
-        commands = self.machine.on(Completion("", self.journal.append("note", {}), Cancelled(self.cancelled_by or "")))
-        landed = {c.op: self._landed_with(c, t) for c, t in self._done}  # pyright: ignore
-        todo = deque([*commands, *self._open.values()])
+        landed = {command.op: outcome for command, outcome in (*self._ready, *self._done)}
+        at = self.journal.append("note", {})
+        todo = deque([*self.machine.on(Completion("", at, Cancelled(self.cancelled_by or ""))), *commands])
+        todo.extend(self._open.values())
         while todo:
             command = todo.popleft()
             if isinstance(command, Finish):
                 return command
+            self._open[command.op] = command
+            outcome = landed.get(command.op, PARKED)
             if type(command) is CallTool and command.given is not None:
-                self._open[command.op] = command
-                outcome: Any = command.given
-            else:
-                outcome = landed.get(command.op, PARKED)  # pyright: ignore
-                outcome = _stopped(command) if outcome is PARKED else outcome
+                outcome = command.given
+            elif outcome is PARKED or type(outcome) is _Raised:
+                outcome = self._stopped(command)
             todo.extendleft(self.machine.on(self._completed(command, outcome)))
         return Finish("cancelled", reason="cancelled")
 
-    def _landed_with(self, command: Any, landed: Any) -> Any:
-        if self._flying.get(command.op) is not landed:
-            return landed
-        return _stopped(command) if landed.cancelled() or landed.exception() is not None else landed.result()
+    def _stopped(self, command: Any) -> Any:
+        """What came of a command that was stopped before it ended by itself."""
+        if type(command) is CallTool:
+            if self._unproven and command.op in self._unproven:
+                text = f"Tool {command.tool.name!r} was stopped; its effect may have happened."
+                return ToolResult.failed(text, code="outcome_unknown")
+            return ToolResult.failed("The call was cancelled.", code="cancelled")
+        if type(command) is CallModel:
+            error = ModelError("the request was cancelled", provider=command.model.name)
+            return ModelResponse(ModelMessage(), "error", error=error)
+        if type(command) is StartRun:
+            return RunResult("", "cancelled", reason="cancelled")
+        return None
 
     def _result(self, finish: Finish | None) -> RunResult[Any]:
         machine = self.machine
@@ -481,7 +524,7 @@ class Driver:
             value,
             error,
             reason,
-            tuple(self._requests.values()),
+            tuple(self._requests.values()) if status == "suspended" else (),
             machine.usage,
             machine.messages,
         )
@@ -503,8 +546,11 @@ def _fitting(answer: Any, request: Request) -> Answer:
 
 
 def _flies(command: Command) -> bool:
-    """Whether a command has a task of its own even when nothing else goes on: an async body may ignore its deadline."""
-    return (
+    """Whether a command has a task of its own even when nothing else goes on.
+
+    An async body may ignore its deadline, and a run inside must be able to end by itself when this one is cancelled.
+    """
+    return _is_run(command) or (
         type(command) is CallTool
         and command.given is None
         and command.tool is not None
@@ -512,19 +558,16 @@ def _flies(command: Command) -> bool:
     )
 
 
-def _stopped(command: Any) -> Any:
-    """What came of a command that was stopped before it ended by itself."""
+def _is_run(command: Command) -> bool:
     if type(command) is CallTool:
-        if command.tool is not None and command.tool.effect == "once":
-            text = f"Tool {command.tool.name!r} was stopped; its effect may have happened."
-            return ToolResult.failed(text, code="outcome_unknown")
-        return ToolResult.failed("The call was cancelled.", code="cancelled")
-    if type(command) is CallModel:
-        error = ModelError("the request was cancelled", provider=command.model.name)
-        return ModelResponse(ModelMessage(), "error", error=error)
-    if type(command) is StartRun:
-        return RunResult("", "cancelled", reason="cancelled")
-    return None
+        return command.given is None and command.tool is not None and command.tool.runs == "run"
+    return type(command) is StartRun
+
+
+class _Raised(NamedTuple):
+    """What a task ended with that is for whoever called, and no outcome."""
+
+    error: Exception
 
 
 _OTHERS: dict[Any, Callable[[Driver, Any], Any]] = {
@@ -540,18 +583,6 @@ _SETTLES: dict[Any, RecordType] = {
     Sleep: "timer.fired",
     Wait: "wait.answered",
 }
-
-
-async def live(definition: Definition, context: Mapping[str, Any], given: Any) -> Any:
-    """The live objects of a run: those given, else what the definition makes from the context.
-
-    Args:
-        definition: What is run.
-        context: The run's JSON object.
-        given: What the caller gave; None for nothing.
-    """
-    made = definition.live(context) if given is None else given
-    return await made if hasattr(made, "__await__") else made
 
 
 def new_run_id() -> str:

@@ -32,7 +32,7 @@ class RunStream(Generic[Out]):
     end cancels the run.
 
     Args:
-        start: Makes the driver and what drives it, given this stream.
+        start: Sets the driver of this stream, and gives what drives it.
 
     Since 0.1.
     """
@@ -59,7 +59,7 @@ class RunStream(Generic[Out]):
         task = self._task
         if task is None or task.done():
             return
-        task.cancel()
+        self.cancel("consumer")
         await asyncio.wait([task])
 
     def __aiter__(self) -> AsyncIterator[Event]:
@@ -114,9 +114,8 @@ class RunStream(Generic[Out]):
         Args:
             by: Who wants it, for the record.
         """
-        if self._task is not None and self.driver is not None and not self._task.done():
-            self.driver.cancelled_by = by
-            self._task.cancel()
+        if self.driver is not None:
+            self.driver.cancel(by)
 
     @property
     def result(self) -> RunResult[Out]:

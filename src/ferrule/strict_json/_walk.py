@@ -105,6 +105,7 @@ _NUMBERS = _HTTP._replace(leaves={**_HTTP_LEAVES, int: int_as_number})
 _KEYS = _NUMBERS._replace(keys=_inner_keys, nodes=1_000)
 _JOURNAL = Dialect(_TYPED_LEAVES, typed_shaper, _tagged_keys, _typed_marker, True, MAX_TYPED_NODES)
 _SMALL = frozenset({bool, int, float, type(None)})
+_SHORT = 2**53
 
 # -- the walk ---------------------------------------------------------------------------------------------------
 
@@ -320,4 +321,6 @@ def text_of(x: Any) -> str:
 
     Since 0.1.
     """
+    if type(x) is int and -_SHORT < x < _SHORT:  # what most tools return that return no text
+        return str(x)
     return dumps(plain(x, big_ints="number")).decode()

@@ -11,7 +11,7 @@ import dis
 import inspect
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -26,6 +26,7 @@ from ferrule.strict_json import dumps, is_a, kind_of, plain
 from ferrule.tool.arguments import InvalidArguments, read
 from ferrule.tool.child import AWAITABLE, GENERATOR
 from ferrule.tool.context import Context, Suspend
+from ferrule.tool.deadline import Deadlines, deadlines
 from ferrule.tool.output import bounded, checked
 from ferrule.tool.thread import POOL
 
@@ -42,7 +43,7 @@ else:
     traceback = LazyModule("traceback")
     process = LazyModule("ferrule.tool.process")  # few tools run in a process of their own
 
-Runs = Literal["step", "inline", "task", "thread", "process"]
+Runs = Literal["step", "inline", "task", "thread", "process", "run"]  # the last: inside the caller's run
 Late = Callable[[ToolResult], None]
 GiveUp = Callable[[ToolResult], None]
 CANCEL_SECONDS = 5.0
@@ -229,7 +230,9 @@ _ENDING: set[asyncio.Future[Any]] = set()  # abandoned work that the event loop 
 class _Attempt:
     """One attempt that may outlast a step: its clock and its ending."""
 
-    __slots__ = ("context", "expired", "late", "limit", "loop", "start", "text", "tool", "until", "values")
+    __slots__ = (
+        "context", "expired", "give_up", "late", "limit", "loop", "start", "task", "text", "tool", "until", "values",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -246,10 +249,10 @@ class _Attempt:
         self.text = text
         self.late = late
         self.expired = False
-        self.start = start or partial(tool.start, values, context)
+        self.start = start
         self.loop = asyncio.get_running_loop()
         self.limit = tool.timeout
-        if context is not None and context.deadline is not None:
+        if context is not None and context.shortened and context.deadline is not None:
             self.limit = min(self.limit, max(context.deadline - time.monotonic(), 0.0))
         self.until = self.loop.time() + self.limit
 
@@ -260,7 +263,7 @@ class _Attempt:
             return await self.in_thread()
         if runs == "process":
             return await self.in_process()
-        value = self.start()
+        value = self.started()
         return await self.in_task(value) if runs == "task" or _is_live(value) else value
 
     async def in_task(self, value: Any) -> Any:
@@ -284,37 +287,42 @@ class _Attempt:
 
     async def in_this_task(self, give_up: GiveUp) -> Any:
         """Await the body in the current task, for a caller that waits for `give_up` too."""
-        task = cast("asyncio.Task[Any]", asyncio.current_task())
-        timer = self.loop.call_later(max(self.until - self.loop.time(), 0.0), self.expire, task, give_up)
+        task = self.task = cast("asyncio.Task[Any]", asyncio.current_task(self.loop))
+        self.give_up = give_up
+        limit = self.limit
+        timers = deadlines(self.loop, limit) if limit == self.tool.timeout else Deadlines(limit)
+        timers.add(self, self.loop)
         try:
-            made: Any = self.start()
-            value = await cast("Awaitable[Any]", made if type(made) is CoroutineType else _consume(made, self.report))
+            body: Any = self.started()
+            value: Any = await (cast("Any", body) if type(body) is CoroutineType else _consume(body, self.report))
             return await _consume(value, self.report) if _is_live(value) else value
         except BaseException as error:
             if not self.expired or is_a(error, (KeyboardInterrupt, SystemExit)):
                 if is_a(error, asyncio.CancelledError):
                     self.abandon()
                 raise
-            task.uncancel()
             return self.timed_out("It was stopped")
         finally:
-            timer.cancel()
-            self.start = _over
+            self.give_up = None
+            timers.remove(self)
+            if self.expired:
+                task.uncancel()
 
-    def expire(self, task: asyncio.Task[Any], give_up: GiveUp, steps: int = 4) -> None:
+    def expire(self) -> None:
         """The deadline: tell the body to stop; when it has not within a step or two, go on without it."""
-        if self.start is _over:
+        self.expired = True
+        self.abandon()
+        self.task.cancel()
+        self.loop.call_soon(self.insist, 3)
+
+    def insist(self, steps: int) -> None:
+        give_up = self.give_up
+        if give_up is None:
             return
-        if steps == 4:
-            self.expired = True
-            self.abandon()
-            task.cancel()
         if steps:
-            self.loop.call_soon(self.expire, task, give_up, steps - 1)
+            self.loop.call_soon(self.insist, steps - 1)
             return
-        _ENDING.add(task)
-        task.add_done_callback(_ENDING.discard)
-        task.add_done_callback(self.settle_late)
+        self.watch(self.task)
         give_up(self.timed_out("It was told to stop and may still be running"))
 
     async def in_thread(self) -> Any:
@@ -336,7 +344,7 @@ class _Attempt:
     def in_this_thread(self) -> Any:
         """Call the sync body; a generator is run to its end here."""
         try:
-            value = self.start()
+            value = self.started()
             return _exhaust(value, self.report) if is_a(value, GENERATOR) else value
         except StopIteration as error:  # a future cannot carry it: whoever waits would wait for ever
             return ToolResult.failed(error)
@@ -375,6 +383,10 @@ class _Attempt:
         if self.context is not None:
             self.context.cancel()
 
+    def started(self) -> Any:
+        """What the body makes at once: its value, or what must be awaited or run for it."""
+        return self.tool.start(self.values, self.context) if self.start is None else self.start()
+
     def report(self, value: Any) -> None:
         if self.context is not None:
             self.context.progress(value)
@@ -412,10 +424,6 @@ class _Attempt:
         if self.late is None or is_a(error, asyncio.CancelledError):
             return
         self.late(ToolResult.failed(error) if error is not None else as_result(ended.result()))
-
-
-def _over() -> None:
-    """Stands in place of a body that has ended."""
 
 
 _SETTLED = frozenset({str, int, float, bool, type(None), dict, list, ToolResult})

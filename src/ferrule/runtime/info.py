@@ -1,0 +1,30 @@
+"""What hooks and instructions are told about a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
+
+Deps = TypeVar("Deps", default=Any)
+
+
+class RunInfo(Generic[Deps]):
+    """What hooks and instructions are told about the run.
+
+    Args:
+        run_id: The run's id.
+        context: The run's JSON object: user, tenant, locale.
+        deps: Live objects of the application.
+
+    Since 0.1.
+    """
+
+    __slots__ = ("context", "deps", "run_id")
+
+    def __init__(self, run_id: str, context: Mapping[str, Any], deps: Deps) -> None:
+        """Keep what the caller knows."""
+        self.run_id = run_id
+        self.context = context
+        self.deps: Deps = deps
