@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     )
     from ferrule.provider.base import Settings
     from ferrule.result import Failure, ToolResult, auth_required, pending, pending_of
-    from ferrule.runtime.info import RunInfo
     from ferrule.runtime.event import Event
+    from ferrule.runtime.info import RunInfo
     from ferrule.runtime.outcome import RunResult
     from ferrule.strict_json import Opaque, plain, restore, typed
     from ferrule.suspension import Answer, Request
