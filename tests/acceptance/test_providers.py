@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import socket
+import traceback
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from tests.acceptance.playback import APIS, KEY, Turn, example, normalised, say, stream_of, talk
-from tests.unit.provider.server import Answer, answer, events
+from tests.acceptance.playback import APIS, KEY, NAMES, Turn, example, model, normalised, say, stream_of, talk
+from tests.unit.provider.server import Answer, Server, answer, closed_port, events
 
 from ferrule import Agent, ModelError, image, tool
-from ferrule.message import ModelMessage, ToolMessage, user
-from ferrule.provider.base import Model
+from ferrule.message import Call, ModelMessage, ToolMessage, user
+from ferrule.provider.base import Model, ModelRequest
 
 PIXEL = image(b"\x89PNG\r\n\x1a\n" + b"\0" * 30, mime_type="image/png")
 PROMPT = "Compare Oslo and Rome."
@@ -85,26 +89,143 @@ def test_an_image_of_a_tool_reaches_each_api(api: str) -> None:
     assert asked[1].body.decode().count(PIXEL.data) == 2
 
 
+# -- what goes wrong before there is an answer ------------------------------------------------------------------
+
+SAID = {"x-request-id": "req_1", "request-id": "req_1"}
+HTML = b"<html><head><title>Bad Gateway</title></head></html>"
+
+
+def refusal(api: str, status: int, type: str, message: str, code: str | None = None) -> Answer:
+    """An error as the API's own server writes it."""
+    bodies = {
+        "anthropic": {"type": "error", "error": {"type": type, "message": message}, "request_id": "req_1"},
+        "gemini": {"error": {"code": status, "message": message, "status": type.upper(), "details": []}},
+    }
+    chat = {"error": {"message": message, "type": type, "param": None, "code": code}}
+    return Answer(status, {**SAID, "content-type": "application/json"}, [json.dumps(bodies.get(api, chat)).encode()])
+
+
+def page(status: int, body: bytes, kind: str = "text/html") -> Answer:
+    return Answer(status, {**SAID, "content-type": kind}, [body])
+
+
+TOO_LONG = {
+    "anthropic": "prompt is too long: 213413 tokens > 200000 maximum",
+    "gemini": "The input token count (1234567) exceeds the maximum number of tokens allowed (1048576).",
+    "openai-chat": "This model's maximum context length is 128000 tokens. Please reduce the length of the messages.",
+    "openai-responses": "Your input exceeds the context window of this model. Please adjust your input and try again.",
+}
+# What the server says; status; whether asking again may help; what the error must tell.
+BAD: dict[str, tuple[Callable[[str], Answer], tuple[int | None, bool, str]]] = {
+    "wrong key": (
+        lambda api: refusal(api, 401, "authentication_error", f"Incorrect API key provided: {KEY}.", "invalid_api_key"),
+        (401, False, r"key .*Check"),
+    ),
+    "unknown model": (
+        lambda api: refusal(api, 404, "not_found_error", "model: example-model", "model_not_found"),
+        (404, False, r"Check the model's name and the base URL"),
+    ),
+    "too long": (
+        lambda api: refusal(api, 400, "invalid_request_error", TOO_LONG[api], "context_length_exceeded"),
+        (400, False, r"the request was refused"),
+    ),
+    "too large": (lambda api: refusal(api, 413, "request_too_large", "too large"), (413, False, r"too large")),
+    "too many": (lambda api: refusal(api, 429, "rate_limit_error", "slow down"), (429, True, r"too many requests")),
+    "page of a proxy": (lambda api: page(502, HTML), (502, True, r"the server failed")),
+    "page instead of a refusal": (
+        lambda api: page(404, HTML),
+        (404, False, r"Check the model's name and the base URL"),
+    ),
+    "page instead of an answer": (
+        lambda api: page(200, HTML),
+        (200, False, r"is no JSON \(text/html, 52 bytes\): <html>"),
+    ),
+    "half an answer": (
+        lambda api: page(200, b'{"half": "an ans', "application/json"),
+        (200, False, r"is no JSON \(application/json, 16 bytes\) \["),
+    ),
+    "another answer": (lambda api: page(200, b"[1]", "application/json"), (None, False, r"answer")),
+    "no answer": (lambda api: page(200, b"", "application/json"), (200, True, r"the answer is empty")),
+}
+
+
+async def asked_alone(model: Model, stream: bool) -> ModelError:
+    """The error of one request that tells secrets, without the retries of a run."""
+    secret = Call("t1.0", "pay", '{"iban": "DE00-secret-iban"}')
+    said = [user(PROMPT), ModelMessage("", (secret,)), ToolMessage(secret, "secret result")]
+    request = ModelRequest(said, "Answer in one sentence.")
+    asked = _drained(model.stream(request)) if stream else model.generate(request)
+    with pytest.raises(ModelError) as caught:
+        await asked
+    return caught.value
+
+
+async def _drained(pieces: AsyncIterator[Any]) -> None:
+    async for _ in pieces:
+        pass
+
+
+def tells_no_secret(error: ModelError) -> None:
+    told = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
+    for secret in (KEY, PROMPT, "Answer in one", "secret-iban", "secret result"):
+        assert secret not in told
+
+
+each_way = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+
+
 @pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize(
-    ("said", "status"),
-    [
-        (Answer(401, body=[b'{"error": {"message": "bad key FAKE-key-of-the-test"}}']), 401),
-        (Answer(404, body=[b'{"error": {"message": "no such model"}}']), 404),
-        (Answer(413, body=[b"<html>too large</html>"]), 413),
-        (Answer(200, body=[b"<html>hello</html>"]), 200),
-        (Answer(200, body=[b'{"choices": 5, "output": 5, "content": 5, "candidates": 5}']), None),
-    ],
-)
-def test_a_refusal_is_a_typed_error_that_tells_no_secret(api: str, said: Answer, status: int | None) -> None:
-    result, _ = asyncio.run(talk(api, desk, [said], prompt=PROMPT))
-    error = result.error
-    assert result.status == "failed"
-    assert isinstance(error, ModelError)
-    assert error.status in (status, None)
-    for secret in (KEY, PROMPT, "Answer in one sentence"):
-        assert secret not in str(error)
-        assert secret not in repr(error)
+@pytest.mark.parametrize("bad", BAD)
+@each_way
+def test_what_a_server_says_wrong_is_a_typed_error_that_tells_what_to_do_and_no_secret(
+    api: str, bad: str, *, stream: bool
+) -> None:
+    says, (status, again, text) = BAD[bad]
+
+    async def main() -> ModelError:
+        async with Server(says(api)) as server:
+            return await asked_alone(model(api, server.url), stream)
+
+    error = asyncio.run(main())
+    assert error.provider in (api, NAMES[api])
+    assert (error.status, error.request_id, error.retryable) == (status, "req_1", again)
+    assert re.search(text, str(error)), str(error)
+    tells_no_secret(error)
+
+
+@pytest.mark.parametrize("api", APIS)
+@each_way
+def test_no_network_is_a_typed_error_that_names_the_host(
+    api: str, *, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resolve(host: Any, *rest: Any, **options: Any) -> Any:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    async def main() -> list[ModelError]:
+        async with closed_port() as port:
+            refused = await asked_alone(model(api, f"http://127.0.0.1:{port}"), stream)
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
+        return [refused, await asked_alone(model(api, "https://nowhere.invalid/v1"), stream)]
+
+    for error, host in zip(asyncio.run(main()), ("127.0.0.1", "nowhere.invalid"), strict=True):
+        assert (error.provider, error.status, error.request_id, error.retryable) == (NAMES[api], None, None, True)
+        assert f"{host}: no connection" in str(error)
+        tells_no_secret(error)
+
+
+@pytest.mark.parametrize("api", APIS)
+@each_way
+def test_a_run_that_meets_one_of_them_fails_with_it_and_keeps_what_was_done(api: str, *, stream: bool) -> None:
+    first = say(api, Turn(calls=[("c1", "read_chart", "{}")]), stream=stream)
+    says, _ = BAD["wrong key"]
+    result, asked = asyncio.run(talk(api, desk, [first, says(api)], stream=stream, prompt=PROMPT))
+    assert (result.status, len(asked)) == ("failed", 2)
+    assert isinstance(result.error, ModelError)
+    assert [m.call.name for m in result.messages if isinstance(m, ToolMessage)] == ["read_chart"]
+    with pytest.raises(ModelError) as caught:
+        result.raise_for_status()
+    assert caught.value is result.error
+    tells_no_secret(caught.value)
 
 
 LONG = "x" * 285 + KEY + " and so on"

@@ -438,6 +438,9 @@ class Driver:
     async def _let_go(self) -> None:
         """End what is in flight; it gets a grace to end by itself."""
         tasks = [task for task in self._flying.values() if not task.done()]
+        for task in self._flying.values():
+            if task.done() and not task.cancelled():
+                task.exception()  # what ends the process has gone its own way; asyncio need not complain of it too
         for task in tasks:
             task.cancel()
         if tasks:

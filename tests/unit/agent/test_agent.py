@@ -88,6 +88,7 @@ def test_calls_are_made_and_their_results_go_back_in_call_order() -> None:
     assert [(m.call.id, m.call.wire_id, m.output) for m in told] == [("t1.0", "p1", "x"), ("t1.1", "p2", "y")]
 
 
+@pytest.mark.case("C044")
 def test_a_tool_that_raises_is_told_to_the_model_and_spares_its_siblings() -> None:
     model = ScriptedModel([[call("broken"), call("add", '{"a": 1, "b": 2}')], "ok"])
     result = run(Agent("a", model, tools=[broken, add]).run("go"))
@@ -95,6 +96,7 @@ def test_a_tool_that_raises_is_told_to_the_model_and_spares_its_siblings() -> No
     assert [m.is_error for m in result.messages if isinstance(m, ToolMessage)] == [True, False]
 
 
+@pytest.mark.case("C023")
 def test_an_unknown_tool_gets_a_result_with_close_names_and_the_run_goes_on() -> None:
     model = ScriptedModel([call("ad"), "ok"])
     result = run(Agent("a", model, tools=[add]).run("go"))
@@ -120,6 +122,7 @@ def test_arguments_that_are_not_right_execute_nothing(text: str) -> None:
     assert message.output.startswith("Tool 'write' was not called. The arguments")
 
 
+@pytest.mark.case("C055", "C059")
 @pytest.mark.parametrize(
     ("response", "status", "reason"),
     [
@@ -164,12 +167,14 @@ def test_a_cut_answer_keeps_its_calls_paired_with_results_that_say_so() -> None:
     assert outputs(result.messages) == ["Not executed: the answer that asked for it ended early (length)."] * 2
 
 
+@pytest.mark.case("C059")
 def test_nothing_after_results_is_done_with_a_note() -> None:
     model = ScriptedModel([call("add", '{"a": 1, "b": 1}'), ""])
     result = run(Agent("a", model, tools=[add]).run("go"))
     assert (result.status, result.output, result.reason) == ("done", "", "the model ended without a word")
 
 
+@pytest.mark.case("C023")
 def test_the_same_failing_call_three_times_in_a_row_ends_the_run() -> None:
     model = ScriptedModel([call("broken"), call("broken"), call("broken"), "never asked"])
     result = run(Agent("a", model, tools=[broken]).run("go"))
@@ -378,6 +383,7 @@ def test_no_limit_of_a_turn_cuts_nothing() -> None:
 # -- ids --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.case("C049")
 def test_ids_that_a_provider_repeats_are_kept_apart() -> None:
     model = ScriptedModel([call("add", '{"a": 1, "b": 1}', "same"), call("add", '{"a": 2, "b": 2}', "same"), "ok"])
     result = run(Agent("a", model, tools=[add]).run("go"))
@@ -385,6 +391,7 @@ def test_ids_that_a_provider_repeats_are_kept_apart() -> None:
     assert [(c.id, c.wire_id) for c in calls] == [("t1.0", "same"), ("t2.0", None)]
 
 
+@pytest.mark.case("C049")
 def test_a_continued_history_gets_new_ids() -> None:
     agent = Agent("a", ScriptedModel([call("add", '{"a": 1, "b": 1}', "w"), "2"]), tools=[add])
     first = run(agent.run("one"))
@@ -408,6 +415,7 @@ def test_a_session_begins_with_a_whole_history() -> None:
         Session([ModelMessage("", (Call("t1.0", "add", "{}"),))])
 
 
+@pytest.mark.case("C023", "C043")
 @given(st.lists(st.lists(st.sampled_from(["ok", "bad", "nope", "json"]), min_size=1, max_size=4), max_size=5))
 def test_whatever_a_model_asks_for_the_transcript_stays_paired(plan: list[list[str]]) -> None:
     kinds = {
@@ -460,6 +468,7 @@ def test_a_hundred_calls_overlap() -> None:
     assert run(timed()) == 5.0
 
 
+@pytest.mark.case("C109")
 def test_a_tool_that_ignores_its_deadline_holds_nobody_up() -> None:
     @tool(timeout=2, effect="idempotent", retries=0)
     async def stubborn() -> str:
@@ -492,6 +501,7 @@ def test_a_tool_that_heeds_its_deadline_is_stopped() -> None:
     ]
 
 
+@pytest.mark.case("C112")
 def test_a_retryable_failure_of_a_tool_is_tried_again_unless_it_is_once() -> None:
     attempts: list[str] = []
 
