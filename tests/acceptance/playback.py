@@ -192,7 +192,7 @@ _RESPONSES_USAGE = {"input_tokens": 10, "output_tokens": 2, "total_tokens": 12}
 def _items(turn: Turn) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     if turn.text:
-        part = {"type": "output_text", "text": turn.text, "annotations": []}
+        part: dict[str, Any] = {"type": "output_text", "text": turn.text, "annotations": []}
         if turn.end == "refusal":
             part = {"type": "refusal", "refusal": turn.text}
         items.append({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]})
@@ -220,7 +220,7 @@ def _responses_pieces(turn: Turn) -> Iterator[Any]:
     for i, item in enumerate(_items(turn)):
         at = {"output_index": i, "item_id": item["id"]}
         called = item["type"] == "function_call"
-        empty = {"arguments": ""} if called else {"content": []}
+        empty: dict[str, Any] = {"arguments": ""} if called else {"content": []}
         yield {"type": "response.output_item.added", **at, "item": item | empty | {"status": "in_progress"}}
         kind = "function_call_arguments" if called else "refusal" if turn.end == "refusal" else "output_text"
         text = item.get("arguments") or "" if called else turn.text
@@ -250,14 +250,20 @@ def _anthropic(turn: Turn) -> Any:
 
 
 def _anthropic_pieces(turn: Turn) -> Iterator[Any]:
-    start = {"id": "m1", "type": "message", "role": "assistant", "model": "example-model", "content": []}
+    start: dict[str, Any] = {
+        "id": "m1",
+        "type": "message",
+        "role": "assistant",
+        "model": "example-model",
+        "content": [],
+    }
     usage = {"input_tokens": 10, "output_tokens": 1}
     yield {"type": "message_start", "message": {**start, "stop_reason": None, "usage": usage}}
     blocks: list[tuple[Any, str, str, str]] = []
     if turn.text:
         blocks.append(({"type": "text", "text": ""}, "text_delta", "text", turn.text))
     for id, name, arguments in turn.calls:
-        block = {"type": "tool_use", "id": id, "name": name, "input": {}}
+        block: dict[str, Any] = {"type": "tool_use", "id": id, "name": name, "input": {}}
         blocks.append((block, "input_json_delta", "partial_json", arguments or ""))
     for i, (block, kind, key, text) in enumerate(blocks):
         yield {"type": "content_block_start", "index": i, "content_block": block}

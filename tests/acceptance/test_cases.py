@@ -10,8 +10,10 @@ import asyncio
 import contextvars
 import json
 import logging
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from math import inf, nan
 from typing import Any
 from uuid import UUID
@@ -50,8 +52,12 @@ async def add(a: int, b: int = 0) -> int:
     return a + b
 
 
-def having(*tools: Any) -> Any:
-    return lambda found: Agent("a", found, tools=tools)  # pyright: ignore[reportUnknownLambdaType]
+def having(*tools: Any) -> Callable[[Model], Agent[Any, Any]]:
+    return partial(_having, tools)
+
+
+def _having(tools: tuple[Any, ...], found: Model) -> Agent[Any, Any]:
+    return Agent("a", found, tools=tools)
 
 
 def converse(
@@ -551,7 +557,7 @@ def test_what_a_provider_signed_goes_back_unchanged_to_it_and_to_no_other(api: s
 def test_a_transcript_cut_at_any_place_keeps_reasoning_with_what_it_belongs_to(*, stream: bool) -> None:
     """The check of each request fails on reasoning that nothing follows."""
     api = "openai-responses"
-    reasoning = {"type": "reasoning", "summary": [], "encrypted_content": "b3BhcXVl"}
+    reasoning: dict[str, Any] = {"type": "reasoning", "summary": [], "encrypted_content": "b3BhcXVl"}
     called = Turn(calls=[("c1", "now", "{}")])
     both = _with_items(say(api, called), {0: {**reasoning, "id": "rs_1"}})
     spoken = _with_items(say(api, Turn("ok")), {0: {**reasoning, "id": "rs_2"}})
@@ -752,6 +758,6 @@ def test_context_variables_reach_every_kind_of_tool_and_stay_with_their_run(api:
         return told(result)
 
     async def main() -> list[list[str]]:
-        return await asyncio.gather(of("ada"), of("bob"))
+        return list(await asyncio.gather(of("ada"), of("bob")))
 
     assert asyncio.run(main()) == [["ada"] * 3, ["bob"] * 3]

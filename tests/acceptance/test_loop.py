@@ -60,7 +60,7 @@ def asks(*names: str) -> Turn:
 
 TURNS = [asks("get_stock", "draw"), asks("price", "inspect", "order"), Turn("Three rings are ordered.")]
 RING = {"part": "ring"}
-TRANSCRIPT = [
+TRANSCRIPT: list[Any] = [
     user("Order rings."),
     ("Let me see.", [("t1.0", "get_stock", RING), ("t1.1", "draw", RING)]),
     ("t1.0", '{"part":"ring","attempts":2}', False, 0),

@@ -97,7 +97,7 @@ HTML = b"<html><head><title>Bad Gateway</title></head></html>"
 
 def refusal(api: str, status: int, type: str, message: str, code: str | None = None) -> Answer:
     """An error as the API's own server writes it."""
-    bodies = {
+    bodies: dict[str, Any] = {
         "anthropic": {"type": "error", "error": {"type": type, "message": message}, "request_id": "req_1"},
         "gemini": {"error": {"code": status, "message": message, "status": type.upper(), "details": []}},
     }

@@ -166,6 +166,10 @@ def test_nothing_and_falsy_values_are_successes_to_listener_and_transcript_and_a
     assert last.error == "no such user"
 
 
+def at_once(attempt: int, retry_after: float | None) -> float:
+    return 0.0
+
+
 DIES = """
 import os
 from pathlib import Path
@@ -185,7 +189,7 @@ def test_a_tool_that_wrote_and_died_is_started_again_only_where_that_is_harmless
     effect: str, entries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "it_dies.py").write_text(DIES.replace("{effect}", effect), "utf-8")
-    monkeypatch.setattr("ferrule.runtime.dispatch.delay_of", lambda *_: 0.0)  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr("ferrule.runtime.dispatch.delay_of", at_once)
     ledger = tmp_path / "ledger"
     model = ScriptedModel([call("transfer", json.dumps({"ledger": str(ledger)})), "ok"])
     with forgotten(tmp_path):
