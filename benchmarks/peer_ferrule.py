@@ -60,7 +60,13 @@ class Ferrule(Peer):
             asked = tuple(Call("", tool, arguments, id) for id, arguments in plan)
             return ModelResponse(ModelMessage("", asked), "tool_calls")
 
-        agent = Agent("bench", FunctionModel(model), instructions=SYSTEM, tools=[made], limits=Limits(turns=None))
+        agent = Agent(
+            "bench",
+            FunctionModel(model),
+            instructions=SYSTEM,
+            tools=[made],
+            limits=Limits(turns=None, turn_output=None),
+        )
 
         async def run() -> str:
             return (await agent.run(USER, on_event=heard)).output

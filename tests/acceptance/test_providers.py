@@ -4,54 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
+import re
+import socket
+import traceback
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from tests.unit.provider.server import Answer, Asked, Server, answer, events
+from tests.acceptance.playback import APIS, KEY, NAMES, Turn, example, model, normalised, say, stream_of, talk
+from tests.unit.provider.server import Answer, Server, answer, closed_port, events
 
-from ferrule import Agent, ModelError, RunResult, image, tool
-from ferrule.message import Message, ModelMessage, ToolMessage, user
-from ferrule.provider import presets
+from ferrule import Agent, ModelError, image, tool
+from ferrule.message import Call, ModelMessage, ToolMessage, user
+from ferrule.provider.base import Model, ModelRequest
 
-EXAMPLES = Path(__file__).parent.parent / "unit" / "provider" / "examples"
-KEY = "FAKE-key-of-the-test"
 PIXEL = image(b"\x89PNG\r\n\x1a\n" + b"\0" * 30, mime_type="image/png")
-TEXTS: dict[str, Any] = {
-    "openai-chat": {
-        "id": "c",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Rain."}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 10, "completion_tokens": 2},
-    },
-    "openai-responses": {
-        "id": "r",
-        "status": "completed",
-        "output": [
-            {
-                "type": "message",
-                "id": "msg_1",
-                "role": "assistant",
-                "status": "completed",
-                "content": [{"type": "output_text", "text": "Rain.", "annotations": []}],
-            }
-        ],
-        "usage": {"input_tokens": 10, "output_tokens": 2},
-    },
-    "anthropic": {
-        "id": "m",
-        "type": "message",
-        "role": "assistant",
-        "content": [{"type": "text", "text": "Rain."}],
-        "stop_reason": "end_turn",
-        "usage": {"input_tokens": 10, "output_tokens": 2},
-    },
-    "gemini": {
-        "candidates": [{"content": {"role": "model", "parts": [{"text": "Rain."}]}, "finishReason": "STOP"}],
-        "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 2},
-    },
-}
-NAMES = {"openai-chat": "openai-chat", "openai-responses": "openai", "anthropic": "anthropic", "gemini": "gemini"}
-APIS = list(TEXTS)
+PROMPT = "Compare Oslo and Rome."
 
 
 @tool(effect="read")
@@ -72,46 +40,17 @@ async def read_chart() -> list[Any]:
     return ["chart ready", PIXEL]
 
 
-def example(api: str, name: str) -> Any:
-    return json.loads((EXAMPLES / api / name).read_text(encoding="utf-8"))
-
-
-def stream_of(api: str, name: str) -> Answer:
-    lines = (EXAMPLES / api / name).read_text(encoding="utf-8").splitlines()
-    return events(*(json.loads(line) for line in lines if line.strip()), done=api == "openai-chat")
-
-
-async def talk(api: str, *answers: Answer, stream: bool = False) -> tuple[RunResult[Any], list[Asked]]:
-    async with Server(*answers) as server:
-        model = presets.model(f"{NAMES[api]}:example-model", base_url=server.url, key=KEY)
-        agent = Agent("desk", model, instructions="Answer in one sentence.", tools=[get_weather, read_chart])
-        if not stream:
-            return await agent.run("Compare Oslo and Rome."), server.asked
-        async with agent.stream("Compare Oslo and Rome.") as heard:
-            async for _ in heard:
-                pass
-        return heard.result, server.asked
-
-
-def normalised(messages: Any) -> list[Any]:
-    """A transcript without what only its provider knows."""
-
-    def of(message: Message) -> Any:
-        if isinstance(message, ModelMessage):
-            return message.text, [(c.id, c.name, json.loads(c.arguments)) for c in message.calls]
-        if isinstance(message, ToolMessage):
-            return message.call.id, message.output, message.is_error, len(message.parts)
-        return message
-
-    return [of(m) for m in messages]
+def desk(model: Model) -> Agent[Any, Any]:
+    return Agent("desk", model, instructions="Answer in one sentence.", tools=[get_weather, read_chart])
 
 
 @pytest.mark.parametrize("api", APIS)
 def test_the_same_agent_comes_to_the_same_transcript_over_each_api(api: str) -> None:
-    result, asked = asyncio.run(talk(api, answer(example(api, "response-tool-calls.json")), answer(TEXTS[api])))
+    answers = answer(example(api, "response-tool-calls.json")), say(api, Turn("Rain."))
+    result, asked = asyncio.run(talk(api, desk, answers, prompt=PROMPT))
     assert (result.status, result.output) == ("done", "Rain.")
     told = normalised(result.messages)
-    assert told[0] == user("Compare Oslo and Rome.")
+    assert told[0] == user(PROMPT)
     assert [c[:2] for c in told[1][1]] == [("t1.0", "get_weather"), ("t1.1", "get_weather")]
     assert told[2:] == [
         ("t1.0", "4 degrees, rain", False, 0),
@@ -126,7 +65,7 @@ def test_the_same_agent_comes_to_the_same_transcript_over_each_api(api: str) -> 
 @pytest.mark.parametrize("api", APIS)
 def test_a_streamed_answer_is_the_same_as_a_whole_one(api: str) -> None:
     answers = stream_of(api, "stream-parallel.jsonl"), Answer(400, body=[b'{"error": {"message": "enough"}}'])
-    result, asked = asyncio.run(talk(api, *answers, stream=True))
+    result, asked = asyncio.run(talk(api, desk, answers, stream=True))
     calls = next(m for m in result.messages if isinstance(m, ModelMessage)).calls
     assert [(c.id, c.name) for c in calls] == [(f"t1.{i}", c.name) for i, c in enumerate(calls)]
     assert len(calls) >= 2
@@ -142,33 +81,151 @@ def test_an_image_of_a_tool_reaches_each_api(api: str) -> None:
     text = json.dumps(shown).replace("get_weather", "read_chart")
     for city in ("Oslo", "Rome"):
         text = text.replace(json.dumps({"city": city}), "{}").replace(f'{{\\"city\\":\\"{city}\\"}}', "{}")
-    result, asked = asyncio.run(talk(api, answer(json.loads(text)), answer(TEXTS[api])))
+    answers = answer(json.loads(text)), say(api, Turn("Rain."))
+    result, asked = asyncio.run(talk(api, desk, answers))
     assert result.status == "done"
     assert [len(m.parts) for m in result.messages if isinstance(m, ToolMessage)] == [1, 1]
     assert PIXEL.data is not None
     assert asked[1].body.decode().count(PIXEL.data) == 2
 
 
+# -- what goes wrong before there is an answer ------------------------------------------------------------------
+
+SAID = {"x-request-id": "req_1", "request-id": "req_1"}
+HTML = b"<html><head><title>Bad Gateway</title></head></html>"
+
+
+def refusal(api: str, status: int, type: str, message: str, code: str | None = None) -> Answer:
+    """An error as the API's own server writes it."""
+    bodies: dict[str, Any] = {
+        "anthropic": {"type": "error", "error": {"type": type, "message": message}, "request_id": "req_1"},
+        "gemini": {"error": {"code": status, "message": message, "status": type.upper(), "details": []}},
+    }
+    chat = {"error": {"message": message, "type": type, "param": None, "code": code}}
+    return Answer(status, {**SAID, "content-type": "application/json"}, [json.dumps(bodies.get(api, chat)).encode()])
+
+
+def page(status: int, body: bytes, kind: str = "text/html") -> Answer:
+    return Answer(status, {**SAID, "content-type": kind}, [body])
+
+
+TOO_LONG = {
+    "anthropic": "prompt is too long: 213413 tokens > 200000 maximum",
+    "gemini": "The input token count (1234567) exceeds the maximum number of tokens allowed (1048576).",
+    "openai-chat": "This model's maximum context length is 128000 tokens. Please reduce the length of the messages.",
+    "openai-responses": "Your input exceeds the context window of this model. Please adjust your input and try again.",
+}
+# What the server says; status; whether asking again may help; what the error must tell.
+BAD: dict[str, tuple[Callable[[str], Answer], tuple[int | None, bool, str]]] = {
+    "wrong key": (
+        lambda api: refusal(api, 401, "authentication_error", f"Incorrect API key provided: {KEY}.", "invalid_api_key"),
+        (401, False, r"key .*Check"),
+    ),
+    "unknown model": (
+        lambda api: refusal(api, 404, "not_found_error", "model: example-model", "model_not_found"),
+        (404, False, r"Check the model's name and the base URL"),
+    ),
+    "too long": (
+        lambda api: refusal(api, 400, "invalid_request_error", TOO_LONG[api], "context_length_exceeded"),
+        (400, False, r"the request was refused"),
+    ),
+    "too large": (lambda api: refusal(api, 413, "request_too_large", "too large"), (413, False, r"too large")),
+    "too many": (lambda api: refusal(api, 429, "rate_limit_error", "slow down"), (429, True, r"too many requests")),
+    "page of a proxy": (lambda api: page(502, HTML), (502, True, r"the server failed")),
+    "page instead of a refusal": (
+        lambda api: page(404, HTML),
+        (404, False, r"Check the model's name and the base URL"),
+    ),
+    "page instead of an answer": (
+        lambda api: page(200, HTML),
+        (200, False, r"is no JSON \(text/html, 52 bytes\): <html>"),
+    ),
+    "half an answer": (
+        lambda api: page(200, b'{"half": "an ans', "application/json"),
+        (200, False, r"is no JSON \(application/json, 16 bytes\) \["),
+    ),
+    "another answer": (lambda api: page(200, b"[1]", "application/json"), (None, False, r"answer")),
+    "no answer": (lambda api: page(200, b"", "application/json"), (200, True, r"the answer is empty")),
+}
+
+
+async def asked_alone(model: Model, stream: bool) -> ModelError:
+    """The error of one request that tells secrets, without the retries of a run."""
+    secret = Call("t1.0", "pay", '{"iban": "DE00-secret-iban"}')
+    said = [user(PROMPT), ModelMessage("", (secret,)), ToolMessage(secret, "secret result")]
+    request = ModelRequest(said, "Answer in one sentence.")
+    asked = _drained(model.stream(request)) if stream else model.generate(request)
+    with pytest.raises(ModelError) as caught:
+        await asked
+    return caught.value
+
+
+async def _drained(pieces: AsyncIterator[Any]) -> None:
+    async for _ in pieces:
+        pass
+
+
+def tells_no_secret(error: ModelError) -> None:
+    told = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
+    for secret in (KEY, PROMPT, "Answer in one", "secret-iban", "secret result"):
+        assert secret not in told
+
+
+each_way = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+
+
 @pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize(
-    ("said", "status"),
-    [
-        (Answer(401, body=[b'{"error": {"message": "bad key FAKE-key-of-the-test"}}']), 401),
-        (Answer(404, body=[b'{"error": {"message": "no such model"}}']), 404),
-        (Answer(413, body=[b"<html>too large</html>"]), 413),
-        (Answer(200, body=[b"<html>hello</html>"]), 200),
-        (Answer(200, body=[b'{"choices": 5, "output": 5, "content": 5, "candidates": 5}']), None),
-    ],
-)
-def test_a_refusal_is_a_typed_error_that_tells_no_secret(api: str, said: Answer, status: int | None) -> None:
-    result, _ = asyncio.run(talk(api, said))
-    error = result.error
-    assert result.status == "failed"
-    assert isinstance(error, ModelError)
-    assert error.status in (status, None)
-    for secret in (KEY, "Compare Oslo", "Answer in one sentence"):
-        assert secret not in str(error)
-        assert secret not in repr(error)
+@pytest.mark.parametrize("bad", BAD)
+@each_way
+def test_what_a_server_says_wrong_is_a_typed_error_that_tells_what_to_do_and_no_secret(
+    api: str, bad: str, *, stream: bool
+) -> None:
+    says, (status, again, text) = BAD[bad]
+
+    async def main() -> ModelError:
+        async with Server(says(api)) as server:
+            return await asked_alone(model(api, server.url), stream)
+
+    error = asyncio.run(main())
+    assert error.provider in (api, NAMES[api])
+    assert (error.status, error.request_id, error.retryable) == (status, "req_1", again)
+    assert re.search(text, str(error)), str(error)
+    tells_no_secret(error)
+
+
+@pytest.mark.parametrize("api", APIS)
+@each_way
+def test_no_network_is_a_typed_error_that_names_the_host(
+    api: str, *, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resolve(host: Any, *rest: Any, **options: Any) -> Any:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    async def main() -> list[ModelError]:
+        async with closed_port() as port:
+            refused = await asked_alone(model(api, f"http://127.0.0.1:{port}"), stream)
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
+        return [refused, await asked_alone(model(api, "https://nowhere.invalid/v1"), stream)]
+
+    for error, host in zip(asyncio.run(main()), ("127.0.0.1", "nowhere.invalid"), strict=True):
+        assert (error.provider, error.status, error.request_id, error.retryable) == (NAMES[api], None, None, True)
+        assert f"{host}: no connection" in str(error)
+        tells_no_secret(error)
+
+
+@pytest.mark.parametrize("api", APIS)
+@each_way
+def test_a_run_that_meets_one_of_them_fails_with_it_and_keeps_what_was_done(api: str, *, stream: bool) -> None:
+    first = say(api, Turn(calls=[("c1", "read_chart", "{}")]), stream=stream)
+    says, _ = BAD["wrong key"]
+    result, asked = asyncio.run(talk(api, desk, [first, says(api)], stream=stream, prompt=PROMPT))
+    assert (result.status, len(asked)) == ("failed", 2)
+    assert isinstance(result.error, ModelError)
+    assert [m.call.name for m in result.messages if isinstance(m, ToolMessage)] == ["read_chart"]
+    with pytest.raises(ModelError) as caught:
+        result.raise_for_status()
+    assert caught.value is result.error
+    tells_no_secret(caught.value)
 
 
 LONG = "x" * 285 + KEY + " and so on"
@@ -183,6 +240,6 @@ def test_not_even_half_a_key_stands_in_an_error(api: str, *, stream: bool) -> No
         answer(body, 500, x_should_retry="false"),
         answer(body, 400),
     ):
-        result, _ = asyncio.run(talk(api, said, stream=stream))
+        result, _ = asyncio.run(talk(api, desk, [said], stream=stream))
         assert result.status == "failed"
         assert KEY[:8] not in str(result.error)

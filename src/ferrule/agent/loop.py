@@ -15,11 +15,11 @@ from ferrule.machine import CallModel, CallTool, Cancelled, Command, Completion,
 from ferrule.message import Call, Message, ModelMessage, Transcript, Usage, UserMessage, told, user
 from ferrule.provider.base import Model, ModelRequest, ModelResponse, Settings
 from ferrule.result import ToolResult
+from ferrule.tool.output import bounded
 from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
 
 REPEATS = 3
-_NO_FAILURE: tuple[tuple[str, str] | None, int] = (None, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Limits:
         tokens: Tokens in and out.
         seconds: Wall time, looked at before each dispatch.
         cost: Money, where prices are known.
+        turn_output: Characters of all results of one turn together; ends nothing, but cuts the longest.
 
     Since 0.1.
     """
@@ -41,6 +42,7 @@ class Limits:
     tokens: int | None = None
     seconds: float | None = None
     cost: float | None = None
+    turn_output: int | None = 200_000
 
     def tightened(self, other: Limits) -> Limits:
         """The lower of two limits, each by each.
@@ -147,7 +149,7 @@ class AgentLoop:
         self._left = 0
         self._queue: list[Command] = []  # serial calls that wait for the one before, the next of them last
         self._after: Finish | None = None  # how the run ends once the calls in flight are settled
-        self._failing = _NO_FAILURE
+        self._failing: dict[tuple[str, str], int] = {}  # calls that failed, and in how many turns in a row
         self._requests = 0
         self._whole = True
         self._output_errors = 0
@@ -360,15 +362,11 @@ class AgentLoop:
         self._left -= 1
         if self._left:
             return self._next_serial(op) if self._queue else ()
-        results = self._results
-        for call in self._batch:
-            found = results.pop(call.id)
-            self._messages.append(told(call, found))
-            self._count_failure(call, found)
+        self._tell([self._results.pop(call.id) for call in self._batch])
         self._batch = ()
         if self._after is not None:
             return (self._after,)
-        if self._failing[1] >= REPEATS:
+        if REPEATS in self._failing.values():
             return (Finish("incomplete", reason="repeated_failure"),)
         return self._ask()
 
@@ -376,16 +374,17 @@ class AgentLoop:
         tool = next((self._plan.tools.find(c.name) for c in self._batch if c.id == op), None)
         return (self._queue.pop(),) if tool is not None and tool.serial else ()
 
-    def _count_failure(self, call: Call, result: ToolResult) -> None:
-        """How often the same call has failed in a row; never forgotten within a batch once it is too often."""
-        known, times = self._failing
-        if times >= REPEATS:
-            return
-        if not result.is_error:
-            self._failing = _NO_FAILURE
-        else:
-            asked = (call.name, call.arguments)
-            self._failing = (asked, times + 1 if asked == known else 1)
+    def _tell(self, results: list[ToolResult]) -> None:
+        """Append what the model is told of a batch, and count the calls that fail again and again."""
+        room = self._plan.limits.turn_output
+        if room is not None and sum([len(r.output) for r in results]) > room:
+            results = _within(room, self._batch, results)
+        before, self._failing = self._failing, {}
+        for call, result in zip(self._batch, results, strict=True):
+            self._messages.append(told(call, result))
+            if result.is_error:
+                asked = (call.name, call.arguments)
+                self._failing[asked] = before.get(asked, 0) + 1
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -407,3 +406,19 @@ def _turn_of(call: Call) -> int:
     """The turn that an id of ours tells of, `t12.0`; 0 for any other."""
     number = call.id[1:].partition(".")[0]
     return int(number) if call.id.startswith("t") and number.isdecimal() and len(number) < 10 else 0
+
+
+def _within(room: int, calls: Sequence[Call], results: list[ToolResult]) -> list[ToolResult]:
+    """The results of a turn that are too long together, the longest cut to one length."""
+    share, left = 0, room
+    for i, length in enumerate(sorted(len(r.output) for r in results)):
+        share = left // (len(results) - i)
+        if length > share:
+            break
+        left -= length
+    return [_cut(r, share, c.id) if len(r.output) > share else r for c, r in zip(calls, results, strict=True)]
+
+
+def _cut(result: ToolResult, limit: int, call_id: str) -> ToolResult:
+    whole = (result.metadata or {}).get("full_output", result.output)  # it may have been cut once
+    return bounded(replace(result, output=whole), limit, call_id)

@@ -6,11 +6,17 @@ differs between models of one API is a flag of `Capabilities`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ferrule.content import Part
-from ferrule.provider.base import Capabilities
+from ferrule.lazy import LazyModule
+from ferrule.provider.base import Capabilities, Sent
+
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = LazyModule("logging")
 
 Way = Literal["native", "relocated", "placeholder"]
 Place = Literal["user", "tool"]
@@ -95,3 +101,26 @@ def carry(api: str, part: Part | Mapping[str, Any], place: Place, capabilities: 
         way = "relocated"
     own = source == "url" and api in _OWN_URLS and read("url").startswith(_OWN_URLS[api])
     return Carry(way, cell.startswith("D") and not own)
+
+
+_WARNED: set[tuple[str, str]] = set()
+
+
+def warn(sent: Iterable[Sent], provider: str) -> None:
+    """Log that parts of tools are left out, once for each provider and kind.
+
+    Args:
+        sent: How each part of a request travels.
+        provider: The provider's name.
+
+    Since 0.1.
+    """
+    for part in sent:
+        if part.way == "placeholder" and (provider, part.kind) not in _WARNED:
+            _WARNED.add((provider, part.kind))
+            logging.getLogger("ferrule.model").warning(
+                "%s does not take the %s that a tool returned: the model is told its type and size. Return text too,"
+                " or take another model. Said once.",
+                provider,
+                part.kind,
+            )

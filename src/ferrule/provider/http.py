@@ -21,6 +21,7 @@ from ferrule.errors import FetchError, ModelError, UsageError
 from ferrule.guard import checked_headers, describe, fetch
 from ferrule.lazy import LazyModule
 from ferrule.provider.base import Capabilities, Decoder, Delta, ModelRequest, ModelResponse, Wire
+from ferrule.provider.capability import warn
 from ferrule.provider.pool import Origin, Pool, pool
 from ferrule.provider.sse import Event, EventReader
 from ferrule.provider.transcript import fetched
@@ -206,6 +207,8 @@ class WireModel:
         if messages is not request.messages:
             request = request.but(messages=messages)
         body = self._wire.body(request, self._model, self._capabilities, stream=stream)
+        if body.sent:
+            warn(body.sent, self._provider)
         url = self._base + "/" + self._wire.path(self._model, stream=stream).lstrip("/")
         limit = request.settings.timeout
         made = httpx2.Request(

@@ -109,7 +109,12 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
         run.intended(command.op, "model.intended", {"op": command.op, "attempt": attempt, "model": model.name})
         heard = run.heard
         try:
-            return await (_streamed(run, command.op, model, request) if run.streaming else model.generate(request))
+            asked = _streamed(run, command.op, model, request) if run.streaming else model.generate(request)
+            response = await asked
+            malformed = response.error if response.finish == "error" else None
+            if malformed is None or not malformed.retryable or attempt > 1 or run.heard != heard:
+                return response
+            raise malformed  # nothing of it was executed or handed on: once more
         except ModelError as error:
             # Once a piece has been handed on, asking again would say it twice.
             if not error.retryable or attempt >= MODEL_ATTEMPTS or run.heard != heard:

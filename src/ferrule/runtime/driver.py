@@ -35,7 +35,7 @@ from ferrule.machine import (
 )
 from ferrule.message import Call, Message, ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
-from ferrule.result import ToolResult, describe_exception
+from ferrule.result import ToolResult
 from ferrule.runtime.dispatch import PARKED, Hooks, call_model, call_tool
 from ferrule.runtime.event import Event, event
 from ferrule.runtime.info import RunInfo
@@ -174,7 +174,7 @@ class Driver:
             made = self.definition.live(self.info.context)
             self.info.deps = await made if made is not None and is_awaitable(made) else made
         except Exception as error:  # a factory is the application's code: its failure is data, like a tool's
-            return Finish("failed", error=f"its deps could not be made: {describe_exception(error)}", reason="deps")
+            return Finish("failed", error=error, reason="deps")
         if self.info.deps is None and self._outer is not None:
             self.info.deps = self._outer.info.deps
         return None
@@ -232,7 +232,9 @@ class Driver:
             outcome = await work
         except asyncio.CancelledError:
             outcome = self._stopped(command)
-        except Exception as error:  # misuse, for whoever called
+        except (KeyboardInterrupt, SystemExit):  # the loop itself passes these on
+            raise
+        except BaseException as error:  # misuse, or a group with one of those: for whoever called
             outcome = _Raised(error)
         if self._flying.pop(command.op, None) is not None:
             self._arrived(command, outcome)
@@ -469,7 +471,10 @@ class Driver:
 
     async def _let_go(self) -> None:
         """End what is in flight; it gets a grace to end by itself."""
-        tasks = list(self._flying.values())
+        tasks = [task for task in self._flying.values() if not task.done()]
+        for task in self._flying.values():
+            if task.done() and not task.cancelled():
+                task.exception()  # what ends the process has gone its own way; asyncio need not complain of it too
         for task in tasks:
             task.cancel()
         if tasks:  # a run inside gives its own calls that grace, and must then settle them
@@ -567,7 +572,7 @@ def _is_run(command: Command) -> bool:
 class _Raised(NamedTuple):
     """What a task ended with that is for whoever called, and no outcome."""
 
-    error: Exception
+    error: BaseException
 
 
 _OTHERS: dict[Any, Callable[[Driver, Any], Any]] = {

@@ -8,10 +8,10 @@ from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
-from ferrule.errors import RunError
+from ferrule.errors import FerruleError, RunError
 from ferrule.machine import Status
 from ferrule.message import Message, Usage
-from ferrule.result import ToolResult
+from ferrule.result import ToolResult, describe_exception
 from ferrule.strict_json import Codec, register
 from ferrule.suspension import Request
 
@@ -30,7 +30,7 @@ class RunResult(Generic[Out]):
             answers to `requests`), or `blocked` (it needs an operator).
         output: The text that was said last; with a failure, what had come of it.
         value: What code reads: the checked output, or the text where no other type was asked for.
-        error: Why it did not succeed: a `ModelError`, or text.
+        error: Why it did not succeed: a `ModelError`, what the factory of `deps` raised, or text.
         reason: The limit or rule that ended it early.
         requests: What it waits for.
         usage: What models consumed, runs inside included.
@@ -64,17 +64,23 @@ class RunResult(Generic[Out]):
 
     def describe(self) -> str:
         """One sentence on how the run ended."""
-        why = self.error if self.error is not None else self.reason
+        why = self._why()
         if self.status == "suspended":
             why = f"it waits for {len(self.requests)} answer{'s' * (len(self.requests) != 1)}"
         return f"run {self.run_id} is {self.status}" + (f": {why}" if why else "") + "."
+
+    def _why(self) -> str | None:
+        if isinstance(self.error, Exception) and not isinstance(self.error, FerruleError):
+            return describe_exception(self.error)
+        return self.reason if self.error is None else str(self.error)
 
     def as_tool_result(self) -> ToolResult:
         """What the model that asked for this run is told of it."""
         if self.status == "done":
             return ToolResult.ok(self.value, output=self.output)
-        why = str(self.error if self.error is not None else self.reason or self.status)
-        text = f"It ended {self.status}: {why}" + (f"\nIt had said: {self.output}" if self.output else "")
+        text = f"It ended {self.status}: {self._why() or self.status}" + (
+            f"\nIt had said: {self.output}" if self.output else ""
+        )
         return ToolResult.failed(text, code=_CODES[self.status])
 
 

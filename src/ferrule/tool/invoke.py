@@ -366,6 +366,8 @@ class _Attempt:
         code, kind, text = outcome.error
         if code == "outcome_unknown" and self.tool.effect != "once":
             code = "unavailable"
+        elif code == "outcome_unknown":
+            text = f"{text}; its effect may have happened."
         return ToolResult(text, True, failure=Failure(code, kind))
 
     async def ended(self, future: asyncio.Future[Any]) -> bool:

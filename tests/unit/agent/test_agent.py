@@ -88,6 +88,7 @@ def test_calls_are_made_and_their_results_go_back_in_call_order() -> None:
     assert [(m.call.id, m.call.wire_id, m.output) for m in told] == [("t1.0", "p1", "x"), ("t1.1", "p2", "y")]
 
 
+@pytest.mark.case("C044")
 def test_a_tool_that_raises_is_told_to_the_model_and_spares_its_siblings() -> None:
     model = ScriptedModel([[call("broken"), call("add", '{"a": 1, "b": 2}')], "ok"])
     result = run(Agent("a", model, tools=[broken, add]).run("go"))
@@ -95,6 +96,7 @@ def test_a_tool_that_raises_is_told_to_the_model_and_spares_its_siblings() -> No
     assert [m.is_error for m in result.messages if isinstance(m, ToolMessage)] == [True, False]
 
 
+@pytest.mark.case("C023")
 def test_an_unknown_tool_gets_a_result_with_close_names_and_the_run_goes_on() -> None:
     model = ScriptedModel([call("ad"), "ok"])
     result = run(Agent("a", model, tools=[add]).run("go"))
@@ -120,6 +122,7 @@ def test_arguments_that_are_not_right_execute_nothing(text: str) -> None:
     assert message.output.startswith("Tool 'write' was not called. The arguments")
 
 
+@pytest.mark.case("C055", "C059")
 @pytest.mark.parametrize(
     ("response", "status", "reason"),
     [
@@ -164,12 +167,14 @@ def test_a_cut_answer_keeps_its_calls_paired_with_results_that_say_so() -> None:
     assert outputs(result.messages) == ["Not executed: the answer that asked for it ended early (length)."] * 2
 
 
+@pytest.mark.case("C059")
 def test_nothing_after_results_is_done_with_a_note() -> None:
     model = ScriptedModel([call("add", '{"a": 1, "b": 1}'), ""])
     result = run(Agent("a", model, tools=[add]).run("go"))
     assert (result.status, result.output, result.reason) == ("done", "", "the model ended without a word")
 
 
+@pytest.mark.case("C023")
 def test_the_same_failing_call_three_times_in_a_row_ends_the_run() -> None:
     model = ScriptedModel([call("broken"), call("broken"), call("broken"), "never asked"])
     result = run(Agent("a", model, tools=[broken]).run("go"))
@@ -179,6 +184,19 @@ def test_the_same_failing_call_three_times_in_a_row_ends_the_run() -> None:
 def test_another_call_between_failing_ones_begins_the_count_anew() -> None:
     again = [call("broken"), call("broken"), call("add", '{"a": 1, "b": 1}'), call("broken"), call("broken"), "enough"]
     assert run(Agent("a", ScriptedModel(again), tools=[broken, add]).run("go")).status == "done"
+
+
+@pytest.mark.case("C023")
+@pytest.mark.parametrize("beside", [[], [call("add", '{"a": 1, "b": 1}')], [call("nope"), call("nope")]])
+def test_a_call_that_fails_in_three_turns_in_a_row_ends_the_run_whatever_was_called_beside_it(beside: Any) -> None:
+    model = ScriptedModel([*[[*beside, call("nope")]] * 3, "never asked"])
+    result = run(Agent("a", model, tools=[add]).run("go"))
+    assert (result.status, result.reason, len(model.requests)) == ("incomplete", "repeated_failure", 3)
+    assert unpaired(result.messages) is None
+
+
+def test_the_same_failing_call_three_times_in_one_turn_is_told_to_the_model() -> None:
+    assert run(Agent("a", ScriptedModel([[call("nope")] * 3, "I see"]), tools=[add]).run("go")).output == "I see"
 
 
 # -- models -----------------------------------------------------------------------------------------------------
@@ -246,6 +264,20 @@ def test_a_function_is_a_model() -> None:
     assert run(Agent("a", parrot).run("hello")).output == "HELLO"
 
 
+@pytest.mark.case("C059")
+def test_a_malformed_answer_is_asked_for_once_more_and_no_oftener() -> None:
+    error = ModelError("the call is not well-formed", provider="p", code="MALFORMED", retryable=True)
+    bad = ModelResponse(ModelMessage("half"), "error", error=error)
+    model = ScriptedModel([bad, "now"])
+    assert run(Agent("a", model).run("go")).output == "now"
+    model = ScriptedModel([bad, bad, "never asked"])
+    result = run(Agent("a", model).run("go"))
+    assert (result.status, result.error, result.output, len(model.requests)) == ("failed", error, "half", 2)
+    final = ModelResponse(ModelMessage(), "error", error=ModelError("a call that is not allowed", provider="p"))
+    model = ScriptedModel([final, "never asked"])
+    assert (run(Agent("a", model).run("go")).status, len(model.requests)) == ("failed", 1)
+
+
 # -- limits -----------------------------------------------------------------------------------------------------
 
 
@@ -284,9 +316,74 @@ def test_the_limit_of_seconds_is_looked_at_between_turns() -> None:
     assert len(model.requests) == 0
 
 
+@tool(effect="read", max_output=None)
+async def read_file(size: int, text: str = "x") -> str:
+    """Read so many characters."""
+    return (text * size)[:size]
+
+
+def sizes(limits: Limits | None, *calls: tuple[int, str]) -> list[str]:
+    asked = [call("read_file", f'{{"size": {size}, "text": "{text}"}}') for size, text in calls]
+    model = ScriptedModel([asked, "ok"])
+    return outputs(run(Agent("a", model, tools=[read_file], limits=limits).run("go")).messages)
+
+
+@pytest.mark.case("C032")
+def test_the_results_of_a_turn_are_bounded_together_and_the_longest_are_cut_alike() -> None:
+    told = sizes(Limits(turn_output=1000), (100, "a"), (5000, "b"), (200, "c"), (9000, "d"))
+    assert told[0] == "a" * 100
+    assert told[2] == "c" * 200
+    assert [len(told[1]), len(told[3])] == [350, 350]
+    assert "of 5,000 characters left out; the whole output is kept with t1.1]" in told[1]
+    assert "of 9,000 characters left out; the whole output is kept with t1.3]" in told[3]
+
+
+@pytest.mark.case("C032")
+def test_two_million_characters_twice_never_reach_a_model_and_no_character_is_cut_through() -> None:
+    told = sizes(None, (2_000_000, "😀"), (2_000_000, "😀"))
+    assert [len(t) for t in told] == [100_000, 100_000]
+    for text in told:
+        assert text.encode()
+        assert text.startswith("😀")
+        assert text.endswith("😀")
+
+
+@pytest.mark.case("C032")
+def test_a_result_that_its_tool_has_cut_is_cut_from_the_whole_and_listeners_have_all_of_it() -> None:
+    @tool(effect="read", max_output=1000)
+    async def page() -> str:
+        return "y" * 9000
+
+    events: list[Event] = []
+    model = ScriptedModel([[call("page"), call("page")], "ok"])
+    agent = Agent("a", model, tools=[page], limits=Limits(turn_output=600))
+    told = outputs(run(agent.run("go", on_event=events.append)).messages)
+    assert [len(t) for t in told] == [300, 300]
+    assert "of 9,000 characters left out" in told[0]
+    results = {e.op: e.result for e in events if e.type == "tool_result"}
+    assert [(r.metadata or {})["full_output"] for r in results.values() if r] == ["y" * 9000] * 2
+
+
+@given(st.lists(st.integers(0, 400), min_size=1, max_size=6), st.integers(300, 900))
+def test_whatever_the_lengths_a_turn_stays_within_its_room_and_short_results_stay_whole(
+    lengths: list[int], room: int
+) -> None:
+    told = sizes(Limits(turn_output=room), *((n, "z") for n in lengths))
+    assert sum(map(len, told)) <= max(room, 0)
+    share = room // len(lengths)
+    assert all(len(t) == n for t, n in zip(told, lengths, strict=True) if n <= share)
+    if sum(lengths) <= room:
+        assert [len(t) for t in told] == lengths
+
+
+def test_no_limit_of_a_turn_cuts_nothing() -> None:
+    assert [len(t) for t in sizes(Limits(turn_output=None), (300_000, "e"))] == [300_000]
+
+
 # -- ids --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.case("C049")
 def test_ids_that_a_provider_repeats_are_kept_apart() -> None:
     model = ScriptedModel([call("add", '{"a": 1, "b": 1}', "same"), call("add", '{"a": 2, "b": 2}', "same"), "ok"])
     result = run(Agent("a", model, tools=[add]).run("go"))
@@ -294,6 +391,7 @@ def test_ids_that_a_provider_repeats_are_kept_apart() -> None:
     assert [(c.id, c.wire_id) for c in calls] == [("t1.0", "same"), ("t2.0", None)]
 
 
+@pytest.mark.case("C049")
 def test_a_continued_history_gets_new_ids() -> None:
     agent = Agent("a", ScriptedModel([call("add", '{"a": 1, "b": 1}', "w"), "2"]), tools=[add])
     first = run(agent.run("one"))
@@ -317,6 +415,7 @@ def test_a_session_begins_with_a_whole_history() -> None:
         Session([ModelMessage("", (Call("t1.0", "add", "{}"),))])
 
 
+@pytest.mark.case("C023", "C043")
 @given(st.lists(st.lists(st.sampled_from(["ok", "bad", "nope", "json"]), min_size=1, max_size=4), max_size=5))
 def test_whatever_a_model_asks_for_the_transcript_stays_paired(plan: list[list[str]]) -> None:
     kinds = {
@@ -369,6 +468,7 @@ def test_a_hundred_calls_overlap() -> None:
     assert run(timed()) == 5.0
 
 
+@pytest.mark.case("C109")
 def test_a_tool_that_ignores_its_deadline_holds_nobody_up() -> None:
     @tool(timeout=2, effect="idempotent", retries=0)
     async def stubborn() -> str:
@@ -401,6 +501,7 @@ def test_a_tool_that_heeds_its_deadline_is_stopped() -> None:
     ]
 
 
+@pytest.mark.case("C112")
 def test_a_retryable_failure_of_a_tool_is_tried_again_unless_it_is_once() -> None:
     attempts: list[str] = []
 
@@ -869,6 +970,7 @@ def test_a_sub_agent_called_by_hand_runs() -> None:
 # -- sync, cancellation -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.case("C115")
 def test_run_sync_works_in_scripts_threads_and_running_loops() -> None:
     def once() -> str:
         return Agent("a", ScriptedModel([call("add", '{"a": 1, "b": 1}'), "two"]), tools=[add]).run_sync("go").output

@@ -398,6 +398,7 @@ def test_a_part_of_a_tool_that_cannot_travel_leaves_a_line() -> None:
     assert (Sent("audio", "placeholder", "c1"),) == made.sent
 
 
+@pytest.mark.case("C038")
 def test_media_of_several_results_come_in_one_turn_before_what_the_user_said() -> None:
     a, b = weather("Oslo", "call_a1", "1"), weather("Rome", "call_a2", "2")
     part = {"type": "image", "mimeType": "image/png", "url": "https://a.example/b.png"}

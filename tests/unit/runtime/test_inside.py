@@ -120,7 +120,7 @@ def test_a_factory_that_raises_fails_its_run_only() -> None:
 
     inner = Agent("inner", ScriptedModel([]), deps=broken)
     result = run(outer(inner).run("go"))
-    assert outputs(result) == ["It ended failed: its deps could not be made: OSError: no database"]
+    assert outputs(result) == ["It ended failed: OSError: no database"]
     alone = run(inner.run("go"))
     assert (alone.status, alone.reason) == ("failed", "deps")
 

@@ -100,6 +100,7 @@ def test_a_slow_consumer_slows_the_stream_and_loses_nothing() -> None:
     assert max(ahead) <= 65
 
 
+@pytest.mark.case("C055")
 def test_a_cut_stream_is_an_error_that_keeps_the_text_and_executes_nothing() -> None:
     model = Flood(3, cut=True)
     events = run(heard(Agent("a", model)))
@@ -146,6 +147,7 @@ def test_leaving_a_stream_ends_the_run() -> None:
     assert ended == ["long"]
 
 
+@pytest.mark.case("C043")
 def test_cancelling_keeps_the_work_and_pairs_the_history() -> None:
     @tool(effect="read")
     async def quick() -> str:
