@@ -19,17 +19,10 @@ from ferrule.cli.about import installed_version
 from ferrule.cli.failure import ExitCode
 from ferrule.cli.session import Session, command
 from ferrule.errors import FerruleError
+from ferrule.provider.presets import PRESETS
 
-# Names only: no value of a key is ever read, let alone shown.
-MODEL_KEYS: Final = (
-    "ANTHROPIC_API_KEY",
-    "GEMINI_API_KEY",
-    "GOOGLE_API_KEY",
-    "GROQ_API_KEY",
-    "MISTRAL_API_KEY",
-    "OPENAI_API_KEY",
-    "OPENROUTER_API_KEY",
-)
+# Names only: no value of a key is ever shown.
+MODEL_KEYS: Final = tuple(sorted({key for preset in PRESETS.values() for key in preset.keys}))
 OLDEST_PYTHON: Final = (3, 11)
 _EXTRA: Final = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -142,6 +135,9 @@ def _project(session: Session) -> Iterator[Finding]:
         yield Finding("project", "fail", f"{named} does not load", str(error))
         return
     yield Finding("project", "ok", f"{named}, {len(app.tools)} {'tool' if len(app.tools) == 1 else 'tools'}")
+    if app.agents:
+        named = ", ".join(f"{name} ({agent.models[0].name})" for name, agent in app.agents.items())
+        yield Finding("agents", "ok", named)
     yield _schemas(app)
     yield _effects(app)
 

@@ -49,6 +49,15 @@ def test_a_table_shows_every_finding() -> None:
 
 
 @pytest.mark.usefixtures("shop")
+def test_agents_are_named_with_their_models(write: Write) -> None:
+    assert "agents" not in findings()
+    head = "from ferrule import Agent\nfrom ferrule.testing import ScriptedModel\n"
+    write("desks.py", f'{head}desk = Agent("desk", ScriptedModel([]))\nbell = Agent("bell", "ollama:x")\n')
+    write("ferrule.toml", 'modules = ["shop", "desks"]\n')
+    assert findings()["agents"]["detail"] == "desk (scripted), bell (ollama:x)"
+
+
+@pytest.mark.usefixtures("shop")
 def test_tools_that_may_run_as_once_unawares_are_named_with_the_word_to_declare() -> None:
     found = findings()["effect classes"]
     assert (found["status"], found["detail"]) == (
