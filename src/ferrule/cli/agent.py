@@ -23,7 +23,7 @@ from ferrule.runtime.outcome import RunResult
 from ferrule.suspension import Answer, Request
 
 AnyAgent = Agent[Any, Any]
-NameArgument = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name.")]
+NameArgument = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, as `ferrule doctor` lists it.")]
 _PIECES: Final = ("text", "reasoning", "call")
 _QUIT: Final = "/quit"
 
@@ -49,8 +49,10 @@ def register_agent(root: typer.Typer) -> None:
     ) -> ExitCode:
         """Run an agent and show its answer. Nothing is stored.
 
-        What it does is told on standard error while it goes on. The exit code is 0 when the run is done, 1 when it
-        failed or hit a limit, 5 when it waits for an answer that nobody can give here, and 130 after Ctrl-C.
+        What it does is told on standard error while it goes on.
+
+        The exit code is 0 when the run is done, 1 when it failed or hit a limit, 5 when it waits for an answer that
+        nobody can give here, and 130 after Ctrl-C.
         """
         agent = session.load().agent(name)
         prompt = _prompt(given)
@@ -109,7 +111,7 @@ def _next_line(session: Session) -> str | None:
         if asked:
             sys.stderr.write("> ")
             sys.stderr.flush()
-        line = sys.stdin.readline()
+        line = sys.stdin.readline() if asked else sys.stdin.buffer.readline().decode(errors="replace")
     except KeyboardInterrupt:
         if not asked:
             raise
@@ -140,6 +142,7 @@ class Screen:
         self._said = ""  # what has been written of the text of this op
         self._line_open = False
         self._unknown: list[str] = []
+        self._pending: dict[str, asyncio.Event] = {}
 
     def __enter__(self) -> Screen:
         """Begin."""
@@ -170,7 +173,8 @@ class Screen:
                         raise
                     interrupted = True
                     self._progress.pause()
-                    self._session.note("cancelling the run; Ctrl-C again ends it at once.")
+                    start = "\n" if self._progress.is_quiet_now else ""  # somebody is being asked, on a line of its own
+                    self._session.note(f"{start}cancelling the run; Ctrl-C again ends it at once.")
                     events.cancel("Ctrl-C")
                     continue
                 if event is None:
@@ -181,6 +185,8 @@ class Screen:
         failure = event.result.failure if event.result is not None else None
         if failure is not None and failure.code == "outcome_unknown" and event.call is not None:
             self._unknown.append(event.call.name)
+        if event.request is not None:
+            self._told(event.request).set()
         if self._lines:
             if self._stream or event.type not in _PIECES:
                 self._session.out.text(json_text(event_data(event)))
@@ -199,8 +205,12 @@ class Screen:
         self._line_open = False
 
     async def _answer(self, request: Request) -> Answer | None:
-        self._progress.pause()
-        return await ask_on_terminal(self._session, request)
+        await self._told(request).wait()  # events are behind the run: what happened before is shown before
+        with self._progress.quiet():
+            return await ask_on_terminal(self._session, request)
+
+    def _told(self, request: Request) -> asyncio.Event:
+        return self._pending.setdefault(request.id, asyncio.Event())
 
     def show(self, result: RunResult[Any]) -> None:
         """Write how the run ended.

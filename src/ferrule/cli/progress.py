@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Final
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, Group
-from rich.live import Live
-from rich.spinner import Spinner
 from rich.text import Text
 
 from ferrule.cli.output import printable, styled
 from ferrule.cli.session import Session
+from ferrule.lazy import LazyModule
 from ferrule.message import Call
 from ferrule.runtime.event import Event
 from ferrule.strict_json import text_of
+
+if TYPE_CHECKING:
+    from rich import live, spinner
+else:
+    live = LazyModule("rich.live")
+    spinner = LazyModule("rich.spinner")
 
 _ARGUMENTS: Final = 60
 _RESULT: Final = 100
@@ -36,18 +42,9 @@ class Progress:
         self._model = model
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._can_move = self._console.is_terminal and not self._console.is_dumb_terminal
-        self._live: Live | None = None
-        self._flying: dict[str, Spinner] = {}
-
-    def __enter__(self) -> Progress:
-        """Begin."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the terminal as it was."""
-        self.pause()
+        self._live: live.Live | None = None
+        self._flying: dict[str, spinner.Spinner] = {}
+        self._held: list[Event] | None = None
 
     def hear(self, event: Event) -> None:
         """Show an event, if there is something to see.
@@ -55,8 +52,12 @@ class Progress:
         Args:
             event: What happened.
         """
-        if self._session.quiet:
-            return
+        if self._held is not None:
+            self._held.append(event)
+        elif not self._session.quiet:
+            self._show(event)
+
+    def _show(self, event: Event) -> None:
         call, inside = event.call, "  " * event.op.count("/")  # calls of a run inside this one
         if event.type == "step":
             self._flies(event.op, f"{inside}asking {self._model}" if not inside else f"{inside}asking a model")
@@ -82,6 +83,23 @@ class Progress:
             self._live.stop()
             self._live = None
 
+    @property
+    def is_quiet_now(self) -> bool:
+        """Whether somebody else has the terminal."""
+        return self._held is not None
+
+    @contextmanager
+    def quiet(self) -> Generator[None]:
+        """Leave the terminal to somebody else; what happens meanwhile is shown afterwards."""
+        self.pause()
+        self._held = held = list[Event]()
+        try:
+            yield
+        finally:
+            self._held = None
+            for event in held:
+                self.hear(event)
+
     def _reported(self, event: Event, text: str) -> None:
         told = text if isinstance(event.value, str) else text + text_of(event.value)
         if event.op in self._flying and self._can_move:
@@ -93,9 +111,9 @@ class Progress:
         """Something has begun whose end will be told."""
         if not self._can_move:
             return
-        self._flying[op] = Spinner("dots", self._fitting(text))
+        self._flying[op] = spinner.Spinner("dots", self._fitting(text))
         if self._live is None:
-            self._live = Live(get_renderable=self._view, console=self._console, transient=True, refresh_per_second=8)
+            self._live = live.Live(get_renderable=self._view, console=self._console, transient=True)
             self._live.start()
         self._redraw()
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
+import re
+import select
 import signal
 import subprocess
 import sys
@@ -17,9 +20,12 @@ from tests.unit.cli.support import ferrule
 from tests.unit.cli.test_root import SOURCES, end, end_of_errors, start
 from tests.unit.projects import Write
 
+from ferrule import Event, RunResult, ToolResult
 from ferrule.cli.failure import ExitCode, exit_code_of
+from ferrule.cli.progress import Progress
+from ferrule.cli.session import Session
 from ferrule.machine import Status
-from ferrule.runtime.outcome import RunResult
+from ferrule.message import Call
 
 DESK = """
 import os
@@ -379,6 +385,15 @@ def test_the_end_of_the_input_leaves_a_question_open(agent: str) -> None:
     assert 5 == ferrule("run", agent, "--input", "x", terminal=True).code
 
 
+def test_what_happens_while_somebody_is_asked_is_shown_afterwards(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(Session(), "scripted")
+    ended = Event("tool_result", "t1.0", 3, call=Call("t1.0", "stock", "{}"), result=ToolResult.ok(12))
+    with progress.quiet():
+        progress.hear(ended)
+        assert "" == capsys.readouterr().err
+    assert "done stock: 12\n" == capsys.readouterr().err
+
+
 # -- chat -------------------------------------------------------------------------------------------------------
 
 
@@ -388,6 +403,7 @@ def test_a_chat_goes_on_from_turn_to_turn_until_quit_or_the_end() -> None:
     assert (ran.code, ran.stdout) == (0, "1: hello\n3: there\n")
     assert ran.stderr.startswith("echo (function:")
     assert ferrule("chat", "echo", "-o", "table", stdin="hello").stdout == "1: hello\n"
+    assert ferrule("chat", "echo", "-o", "table", stdin="hello\udcff").stdout == "1: hello\ufffd\n"
 
 
 @pytest.mark.usefixtures("desk")
@@ -462,11 +478,12 @@ class Typist:
         self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=env)
         os.close(slave)
         self.screen = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
 
     def see(self, text: str) -> None:
         """Read on until a text has come."""
         while text not in self.screen:
-            self.screen += os.read(self._master, 4096).decode()
+            self.screen += self._read()
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -475,13 +492,17 @@ class Typist:
         """Read to the end."""
         while True:
             try:
-                piece = os.read(self._master, 4096)
+                piece = self._read()
             except OSError:  # how a terminal ends on Linux
-                piece = b""
+                piece = ""
             if not piece:
                 os.close(self._master)
                 return self.process.wait(timeout=60)
-            self.screen += piece.decode()
+            self.screen += piece
+
+    def _read(self) -> str:
+        assert select.select([self._master], [], [], 60)[0], f"nothing more came after {self.screen!r}"
+        return self._decoder.decode(os.read(self._master, 4096))
 
 
 @contextmanager
@@ -502,8 +523,10 @@ def test_on_a_terminal_what_goes_on_is_shown_live_and_questions_come_between() -
         somebody.type("y\n")
         assert 0 == somebody.close()
         assert 'done pay {"amount": 5}: paid 5\r\n' in somebody.screen
-        assert "asking scripted" in somebody.screen  # and it is taken away again:
-        assert somebody.screen.endswith("\x1b[2K\x1b[?25h\rDone.\r\n")
+        asking, _, after = somebody.screen.partition("Run tool 'pay'?")
+        assert "asking scripted" in asking
+        assert "Agree? [y/N] y\r\n" in after  # nothing moves the cursor while somebody types
+        assert re.search(r"\x1b\[2K(\x1b\[\?25h\r)?Done\.\r\n\Z", somebody.screen)  # the display was taken away
 
 
 @pytest.mark.usefixtures("desk")

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.cli.support import ferrule
 from tests.unit.projects import Write
 
-from ferrule.cli.doctor import MODEL_KEYS
+from ferrule.cli.doctor import model_keys
 
 
 def findings(*words: str) -> dict[str, dict[str, Any]]:
@@ -20,7 +20,7 @@ def findings(*words: str) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in MODEL_KEYS:
+    for name in model_keys():
         monkeypatch.delenv(name, raising=False)
 
 
