@@ -17,7 +17,7 @@ ISOLATE = unset PYTHONPATH PYTHONHOME PYTHONSAFEPATH VIRTUAL_ENV CONDA_PREFIX PI
 	export PIP_USER PIP_DISABLE_PIP_VERSION_CHECK PYTHONNOUSERSITE PYRIGHT_PYTHON_IGNORE_WARNINGS;
 
 help:
-	@echo 'make demo    install into .venv and run examples/license_audit'
+	@echo 'make demo    install into .venv, run examples/license_audit and ask its agent'
 	@echo 'make test    install the development tools too, then check and run all tests'
 	@echo 'make check   ruff, pyright, import contracts, gates'
 	@echo 'make format  format and fix what ruff can fix'

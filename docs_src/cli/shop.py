@@ -1,4 +1,4 @@
-from ferrule import App, Toolset, tool
+from ferrule import Agent, App, Toolset, tool
 
 
 @tool(effect="read")
@@ -8,7 +8,8 @@ async def find_order(order_id: str, fields: list[str] | None = None) -> dict[str
     return {key: order[key] for key in fields or order}
 
 
-app = App(tools=Toolset([find_order]).prefix("shop_"))
+clerk = Agent("clerk", "openai:gpt-5", instructions="Answer in one sentence.", tools=[find_order])
+app = App(tools=Toolset([find_order]).prefix("shop_"), agents=[clerk])
 
 if __name__ == "__main__":  # loading the project imports this file: what stands here is then left alone
     print(app)

@@ -3,8 +3,8 @@
 A project is a folder with a `ferrule.toml`, found upward from where somebody
 stands, as git finds its repository:
 
-    app = "shop.main:app"        # an App, a Toolset or a tool
-    modules = ["shop.tools"]     # or instead: every tool at the top level of these modules
+    app = "shop.main:app"        # an App, an Agent, a Toolset or a tool
+    modules = ["shop.tools"]     # or instead: every tool and agent at the top level of these modules
     paths = ["src"]              # put on sys.path, relative to the file; default the file's folder
 """
 
@@ -23,13 +23,17 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, ModuleType
-from typing import Any, Final, cast
+from types import FrameType, MappingProxyType, ModuleType
+from typing import Any, Final, TypeVar, cast
 
-from ferrule.errors import ConfigurationError, ToolNameError
+from ferrule.agent.agent import Agent
+from ferrule.errors import ConfigurationError, ToolNameError, UsageError
 from ferrule.result import describe_exception
 from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
+
+T = TypeVar("T")
+AnyAgent = Agent[Any, Any]
 
 PROJECT_FILE: Final = "ferrule.toml"
 _KEYS: Final = ("app", "modules", "paths")
@@ -38,32 +42,66 @@ _PYTHON_FILE: Final = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[\w.]+))?")
 
 
 class App:
-    """What a project offers: names to tools. Immutable.
+    """What a project offers: names to tools and agents. Immutable.
 
     Args:
         tools: Tools and plain functions, a mapping from names to tools, or a toolset.
+        agents: Agents, each under its own name.
 
     Raises:
         ToolNameError: Two tools would answer to one name.
         ToolDefinitionError: Something that is neither a tool nor a function.
+        ConfigurationError: Two agents would answer to one name, or something is no agent.
 
     Since 0.1.
     """
 
-    __slots__ = ("_tools",)
+    __slots__ = ("_agents", "_tools")
 
-    def __init__(self, *, tools: Toolset | Iterable[Tool | Callable[..., Any]] | Mapping[str, Tool] = ()) -> None:
-        """Take the tools under their names."""
+    def __init__(
+        self,
+        *,
+        tools: Toolset | Iterable[Tool | Callable[..., Any]] | Mapping[str, Tool] = (),
+        agents: Iterable[AnyAgent] = (),
+    ) -> None:
+        """Take the tools and agents under their names."""
         self._tools = tools if isinstance(tools, Toolset) else Toolset(tools)
+        self._agents: dict[str, AnyAgent] = {}
+        for agent in agents:
+            if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance] - users need no checker
+                raise ConfigurationError(f"{type(agent).__name__} is no agent. Give App agents made by Agent(...).")
+            if self._agents.setdefault(agent.name, agent) is not agent:
+                raise ConfigurationError(f"two agents are named {agent.name!r}. Rename one.")
 
     @property
     def tools(self) -> Toolset:
         """The tools by name."""
         return self._tools
 
+    @property
+    def agents(self) -> Mapping[str, AnyAgent]:
+        """The agents by name."""
+        return MappingProxyType(self._agents)
+
+    def agent(self, name: str) -> AnyAgent:
+        """The agent of a name.
+
+        Args:
+            name: Its name.
+
+        Raises:
+            UsageError: There is none; the names that could be meant are told.
+        """
+        if name in self._agents:
+            return self._agents[name]
+        close = difflib.get_close_matches(name[:200], self._agents, n=3, cutoff=0.5)
+        known = f"Close names: {', '.join(close)}." if close else f"There are: {', '.join(self._agents)}."
+        told = known if self._agents else "The app has none: put an Agent at the top level of a module, or name an App."
+        raise UsageError(f"There is no agent {name[:100]!r}. {told}")
+
     def __repr__(self) -> str:
-        """The names of its tools."""
-        return f"App({', '.join(self._tools.names)})"
+        """The names of its tools and agents."""
+        return f"App({', '.join([*self._tools.names, *self._agents])})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +111,7 @@ class Project:
     Args:
         file: The file.
         app: `module:name` of the app; "" when `modules` are given.
-        modules: Modules whose tools are offered.
+        modules: Modules whose tools and agents are offered.
         paths: Folders for `sys.path`.
 
     Since 0.1.
@@ -94,7 +132,7 @@ def load_app(start: Path, *, target: str | None = None) -> App:
             its folder.
 
     Returns:
-        The app that was named; without a name one that offers every tool at the top level of the modules.
+        The app that was named; without a name one that offers every tool and agent at the top level of the modules.
 
     Raises:
         ConfigurationError: There is no project, or it names what cannot be; the error of a module that cannot be
@@ -295,7 +333,7 @@ def _place(error: BaseException) -> str:
 
 
 def _one(module: ModuleType, attribute: str, where: str) -> App:
-    """The app that a name in a module stands for; all its tools without a name."""
+    """The app that a name in a module stands for; all it offers without a name."""
     if not attribute:
         return _offered([module], where)
     try:
@@ -310,29 +348,39 @@ def _one(module: ModuleType, attribute: str, where: str) -> App:
         return App(tools=found)
     if isinstance(found, Tool):
         return App(tools=[found])
+    if isinstance(found, Agent):
+        return App(agents=[cast("AnyAgent", found)])
     kind = "a class" if isinstance(found, type) else f"of type {type(found).__name__}"
-    raise ConfigurationError(f"{where}: {attribute!r} is {kind}. Name an App, a Toolset or a tool.")
+    raise ConfigurationError(f"{where}: {attribute!r} is {kind}. Name an App, an Agent, a Toolset or a tool.")
 
 
 def _offered(modules: Sequence[ModuleType], where: str) -> App:
-    """All tools at the top level of modules, in order of definition; those of an App under the names it gives them."""
+    """All tools and agents at the top level of modules, in order of definition; those of an App under its names."""
     tops = [(module.__name__, value) for module in modules for value in vars(module).values()]
-    found = [(m, n, a.tools[n]) for m, a in tops if isinstance(a, App) for n in a.tools.names]
+    apps = [(m, a) for m, a in tops if isinstance(a, App)]
+    found = [(m, n, a.tools[n]) for m, a in apps for n in a.tools.names]
     named = {id(tool) for _, _, tool in found}
     found += [(m, t.name, t) for m, t in tops if isinstance(t, Tool) and id(t) not in named]
-    tools: dict[str, tuple[str, Tool]] = {}
-    for module, name, tool in found:
-        first, other = tools.setdefault(name, (module, tool))
-        if other is not tool:
-            both = f"{first!r} has two" if first == module else f"{first!r} and {module!r} each have one"
-            raise ConfigurationError(f"{where}: two tools are named {name!r}; {both}. Rename one.")
-    if not tools:
+    agents = [(m, n, agent) for m, a in apps for n, agent in a.agents.items()]
+    agents += [(m, cast("AnyAgent", a).name, cast("AnyAgent", a)) for m, a in tops if isinstance(a, Agent)]
+    if not found and not agents:
         names = ", ".join(repr(m.__name__) for m in modules)
-        raise ConfigurationError(f"{where}: there is no tool in {names}. {_mend_of(tops)}")
+        raise ConfigurationError(f"{where}: there is no tool and no agent in {names}. {_mend_of(tops)}")
     try:
-        return App(tools={name: tool for name, (_, tool) in tools.items()})
+        return App(tools=_by_name(found, "tools", where), agents=_by_name(agents, "agents", where).values())
     except ToolNameError as error:
         raise ConfigurationError(f"{where}: {error}") from error
+
+
+def _by_name(found: Iterable[tuple[str, str, T]], kind: str, where: str) -> dict[str, T]:
+    """What modules offer, by name; one thing may be found several times, but no name stands for two."""
+    kept: dict[str, tuple[str, T]] = {}
+    for module, name, value in found:
+        first, other = kept.setdefault(name, (module, value))
+        if other is not value:
+            both = f"{first!r} has two" if first == module else f"{first!r} and {module!r} each have one"
+            raise ConfigurationError(f"{where}: two {kind} are named {name!r}; {both}. Rename one.")
+    return {name: value for name, (_, value) in kept.items()}
 
 
 def _mend_of(tops: Sequence[tuple[str, Any]]) -> str:

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule import Context, Failure, Tool, ToolResult
-from license_audit import chart, report, tools
+from license_audit import agent, chart, report, tools
 from license_audit.__main__ import summary
 from license_audit.chart import Bar, bar_chart, chart_height
 from license_audit.conflicts import Conflict, find_unmet
@@ -456,7 +456,7 @@ def call(tool: Tool, **arguments: object) -> ToolResult:
 
 def test_only_the_tool_that_writes_has_an_effect() -> None:
     found = {t.name: t.effect for t in vars(tools).values() if isinstance(t, Tool)}
-    assert len(found) == 5
+    assert len(found) == 6
     assert [name for name, effect in found.items() if effect != "read"] == ["write_report"]
 
 
@@ -549,8 +549,13 @@ def test_a_file_of_somebody_else_is_never_overwritten(tmp_path: Path) -> None:
 # -- The main job -----------------------------------------------------------------------------------------------
 
 
+KEYS = {*(key for model in agent.MODELS for key in agent.keys_of(model)), "AUDIT_MODEL"}
+
+
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SAMPLE), str(ROOT / "src")])}
+    """Run a module without a provider's key: nothing here may reach the network."""
+    kept = {name: value for name, value in os.environ.items() if name not in KEYS}
+    env = {**kept, "PYTHONPATH": os.pathsep.join([str(SAMPLE), str(ROOT / "src")])}
     return subprocess.run([sys.executable, "-m", *command], cwd=folder, env=env, capture_output=True, text=True)
 
 
@@ -560,9 +565,9 @@ def test_the_main_job_audits_the_environment_it_runs_in(tmp_path: Path) -> None:
     number = len(take_inventory().distributions)
     assert f"classify_license     done      {number} calls" in done.stdout
     assert f"\n{number + 4} results: {number + 4} done, 0 failed, 0 suspended.\n" in done.stdout
-    assert len(done.stdout.splitlines()) < 50
+    assert len(done.stdout.splitlines()) < 65
     folder = tmp_path.resolve() / "license-audit"
-    assert done.stdout.endswith(f"\nRead {folder / 'report.md'} next; git ignores the folder license-audit.\n")
+    assert f"\nRead {folder / 'report.md'} next; git ignores the folder license-audit.\n" in done.stdout
     assert sorted(path.name for path in folder.iterdir()) == [".gitignore", "licenses.png", "report.md"]
     assert (folder / ".gitignore").read_text() == "*\n"
     assert decode((folder / "licenses.png").read_bytes())[0] == chart.WIDTH
@@ -593,6 +598,13 @@ def test_the_main_job_tells_of_another_environment_with_all_its_troubles(tmp_pat
     assert "denied 1 app: AGPL-3.0-only is not on the allow-list" in lines
     assert "app requires lib>=2, but 1.0 is installed" in lines
     assert "lib 1.0 hides a second copy, version 2.0" in lines
+    assert lines[-7:-2] == [
+        "Of 2 installed distributions, 0 come under licences that are allowed.",
+        "A person must look at: 1 (lib).",
+        "Denied: 1 (app).",
+        "Distributions with a requirement that is not met: 1 (app).",
+        "",
+    ]
 
 
 def test_the_main_job_ends_with_the_failed_results_own_words(tmp_path: Path) -> None:
@@ -600,6 +612,26 @@ def test_the_main_job_ends_with_the_failed_results_own_words(tmp_path: Path) -> 
     assert done.returncode == 1
     assert done.stderr.startswith("list_distributions failed: ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_main_job_ends_with_the_agents_answer_and_says_that_no_model_gave_it(tmp_path: Path) -> None:
+    told = run(tmp_path, "license_audit").stdout.splitlines()
+    judged = call(tools.judge_environment).value
+    found = f"Of {judged.distributions} installed distributions, {judged.allowed} come under licences that are allowed."
+    assert found == told[-7]
+    assert told[-2].startswith("This is a recorded conversation; no model was asked. ")
+    assert told[-1].startswith("For a model set one of OPENAI_API_KEY, ")
+
+
+def test_the_command_line_runs_the_agent_and_makes_its_calls() -> None:
+    question = json.loads(agent.CONVERSATION.read_text(encoding="utf-8"))["question"]
+    done = run(SAMPLE, "ferrule", "run", "auditor", "--input", question, "-o", "jsonl")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {"judge_environment": "done", "find_conflicts": "done"} == {
+        event["call"]["name"]: event["result"]["status"] for event in events if event["type"] == "tool_result"
+    }
+    assert "This is a recorded conversation; no model was asked." in events[-1]["value"]["output"]
 
 
 def test_the_command_line_finds_the_tools_in_the_samples_folder() -> None:

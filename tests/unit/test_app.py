@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from tests.unit.projects import Write, forgotten, write_in
 
-from ferrule import ConfigurationError, ToolNameError, Toolset, tool
+from ferrule import Agent, ConfigurationError, ToolNameError, Toolset, UsageError, tool
 from ferrule.app import App, find_project, load_app, read_project
+from ferrule.testing import ScriptedModel
 
 ONE = (
     'from ferrule import tool\n\n\n@tool(effect="read")\ndef {name}() -> str:\n    """Say it."""\n    return "{name}"\n'
@@ -73,6 +74,39 @@ def test_two_tools_of_one_name_are_refused() -> None:
 def test_the_tools_of_an_app_cannot_be_replaced() -> None:
     with pytest.raises(AttributeError):
         App().tools = Toolset()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def agent(name: str) -> Agent:
+    return Agent(name, ScriptedModel([]))
+
+
+def test_an_app_offers_agents_by_name() -> None:
+    desk, clerk = agent("desk"), agent("clerk")
+    app = App(agents=[desk, clerk, desk])
+    assert {"desk": desk, "clerk": clerk} == dict(app.agents)
+    assert app.agent("clerk") is clerk
+    assert "App(desk, clerk)" == repr(app)
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (["desk", "clerk"], "There is no agent 'dekc'. Close names: desk."),
+        (["auditor", "clerk"], "There is no agent 'dekc'. There are: auditor, clerk."),
+        ([], "There is no agent 'dekc'. The app has none: put an Agent at the top level of a module, or name an App."),
+    ],
+)
+def test_an_unknown_agent_is_refused_with_the_names_there_are(names: list[str], says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        App(agents=map(agent, names)).agent("dekc")
+    assert says == str(caught.value)
+
+
+def test_two_agents_of_one_name_and_what_is_no_agent_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="two agents are named 'desk'"):
+        App(agents=[agent("desk"), agent("desk")])
+    with pytest.raises(ConfigurationError, match=r"str is no agent\. Give App agents made by Agent"):
+        App(agents=["desk"])  # pyright: ignore[reportArgumentType]
 
 
 # -- finding and reading ferrule.toml ---------------------------------------------------------------------------
@@ -177,11 +211,38 @@ def test_two_modules_with_one_name_are_refused_and_both_are_named(tmp_path: Path
     )
 
 
+AGENT = """
+from ferrule import Agent
+from ferrule.testing import ScriptedModel
+{0} = Agent("{0}", ScriptedModel([]))
+"""
+
+
+def test_modules_offer_their_agents_and_those_of_their_apps(tmp_path: Path, write: Write) -> None:
+    write("desk_one.py", AGENT.format("desk") + "again = desk\n")
+    write(
+        "more_two.py",
+        f"from ferrule import App\nfrom desk_one import desk\n{AGENT.format('clerk')}app = App(agents=[desk])",
+    )
+    write("ferrule.toml", 'modules = ["desk_one", "more_two"]')
+    assert ["desk", "clerk"] == list(load_app(tmp_path).agents)
+    assert ["clerk"] == list(load_app(tmp_path, target="more_two:clerk").agents)
+
+
+def test_two_modules_with_one_agents_name_are_refused_and_both_are_named(tmp_path: Path, write: Write) -> None:
+    write("left_two.py", AGENT.format("desk"))
+    write("right_two.py", AGENT.format("desk"))
+    file = write("ferrule.toml", 'modules = ["left_two", "right_two"]')
+    assert refusal(tmp_path) == (
+        f"{file}: key 'modules': two agents are named 'desk'; 'left_two' and 'right_two' each have one. Rename one."
+    )
+
+
 def test_modules_without_a_tool_are_refused(tmp_path: Path, write: Write) -> None:
     write("empty_one.py", "")
     file = write("ferrule.toml", 'modules = ["empty_one"]')
     assert refusal(tmp_path) == (
-        f"{file}: key 'modules': there is no tool in 'empty_one'. Put @tool on a function there, or name an App."
+        f"{file}: key 'modules': there is no tool and no agent in 'empty_one'. Put @tool on a function there, or name an App."
     )
 
 
@@ -199,11 +260,11 @@ def test_a_module_that_only_has_the_class_of_a_tool_is_refused_with_how_to_make_
         """
     write("class_one.py", text)
     assert refusal(tmp_path, "class_one") == (
-        "app 'class_one': there is no tool in 'class_one'. "
+        "app 'class_one': there is no tool and no agent in 'class_one'. "
         "Make an instance of Multiply there, for example tool = Multiply()."
     )
     assert refusal(tmp_path, "class_one:Multiply") == (
-        "app 'class_one:Multiply': 'Multiply' is a class. Name an App, a Toolset or a tool."
+        "app 'class_one:Multiply': 'Multiply' is a class. Name an App, an Agent, a Toolset or a tool."
     )
 
 
@@ -227,7 +288,7 @@ def test_a_missing_attribute_is_refused_with_what_was_meant(tmp_path: Path, writ
 def test_an_attribute_of_another_type_is_refused(tmp_path: Path, write: Write) -> None:
     write("main_three.py", "app = 5\n")
     file = write("ferrule.toml", 'app = "main_three:app"')
-    assert refusal(tmp_path) == f"{file}: key 'app': 'app' is of type int. Name an App, a Toolset or a tool."
+    assert refusal(tmp_path) == f"{file}: key 'app': 'app' is of type int. Name an App, an Agent, a Toolset or a tool."
 
 
 # -- modules that cannot be imported ----------------------------------------------------------------------------

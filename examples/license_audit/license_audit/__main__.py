@@ -1,10 +1,11 @@
-"""The main job: audit an environment, call by call, and say what each call did."""
+"""The main job: audit an environment, call by call, say what each call did, and ask an agent about it."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import base64
+import json
 import platform
 from collections import Counter
 from collections.abc import Sequence
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ferrule import Context, ToolResult
+from ferrule import Context, Event, ToolResult
 from license_audit import report
+from license_audit.agent import CONVERSATION, make_auditor
 from license_audit.conflicts import Conflict
 from license_audit.inventory import Inventory
 from license_audit.policy import CLASSES, Verdict
@@ -68,6 +70,23 @@ async def write_and_look(arguments: dict[str, Any]) -> ToolResult:
     say("", written.status, f"{arguments['path']}, {arguments['path'].stat().st_size:,} bytes")
     say("", "check", f"has this call happened? {happened(after)}")
     return written
+
+
+async def ask(environment: Path | None) -> None:
+    """Ask the agent a question about the audit; its calls are told as they are settled."""
+    question = json.loads(CONVERSATION.read_text(encoding="utf-8"))["question"]
+    auditor = make_auditor(environment)
+    say("auditor", "model", auditor.models[0].name)
+    say("", "asked", question)
+
+    def tell(event: Event) -> None:
+        if event.type == "tool_result" and event.call is not None and event.result is not None:
+            say("", event.result.status, f"call of {event.call.name}")
+
+    answered = await auditor.run(question, on_event=tell)
+    if answered.status != "done":
+        raise SystemExit(f"auditor {answered.describe()}")
+    print(f"\n{answered.output}")
 
 
 def happened(check: ToolResult | None) -> str:
@@ -129,11 +148,13 @@ def main() -> None:
     parser.add_argument("--environment", type=Path, metavar="FOLDER", help="site-packages of another environment")
     environment: Path | None = parser.parse_args().environment
     print(f"Licence audit with ferrule, on Python {platform.python_version()}")
-    print("Five tools are called, and every call ends in a result: done, failed or suspended.\n")
+    print("Five tools are called, and every call ends in a result: done, failed or suspended.")
+    print("Then an agent is asked about the audit.\n")
     results = asyncio.run(audit(environment))
     counts = Counter(result.status for result in results)
     print(f"\n{len(results)} results: {', '.join(f'{counts[s]} {s}' for s in ('done', 'failed', 'suspended'))}.")
-    print(f"Read {FOLDER.absolute() / 'report.md'} next; git ignores the folder {FOLDER}.")
+    print(f"Read {FOLDER.absolute() / 'report.md'} next; git ignores the folder {FOLDER}.\n")
+    asyncio.run(ask(environment))
 
 
 if __name__ == "__main__":

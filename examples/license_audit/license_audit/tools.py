@@ -50,6 +50,32 @@ def classify_license(expression: str, distribution: str = "") -> Verdict:
     return policy().classify(expression, distribution)
 
 
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the allow-list says about a whole environment."""
+
+    environment: str
+    distributions: int
+    allowed: int
+    unknown: list[Verdict]
+    """A person must look at these."""
+    denied: list[Verdict]
+
+
+@tool(effect="read")
+def judge_environment(environment: Path | None = None) -> Judgement:
+    """Judge the licence of every installed distribution: how many are allowed, and which are unknown or denied.
+
+    Args:
+        environment: The environment's site-packages folder; by default the running interpreter's environment.
+    """
+    inventory = take_inventory(environment)
+    verdicts = [policy().classify(d.license, d.name) for d in inventory.distributions]
+    unknown, denied = ([v for v in verdicts if v.verdict == name] for name in ("unknown", "denied"))
+    allowed = len(verdicts) - len(unknown) - len(denied)
+    return Judgement(inventory.environment, len(verdicts), allowed, unknown, denied)
+
+
 @tool(effect="read")
 def find_conflicts(environment: Path | None = None) -> list[Conflict]:
     """Find requirements that an environment does not meet: missing distributions and wrong versions.
@@ -105,7 +131,7 @@ def report_written(ctx: Context[Any], arguments: dict[str, Any]) -> ToolResult |
     return ToolResult.ok(Written(arguments["path"], saved.sha256, saved.edited))
 
 
-@tool(effect="once", preview=preview_report, check=report_written)
+@tool(effect="once", approval=True, preview=preview_report, check=report_written)
 def write_report(path: Path, text: str, ctx: Context[Any]) -> Written | ToolResult:
     """Write a report file, whole or not at all. It replaces an earlier report, never another file.
 

@@ -1,4 +1,4 @@
-"""Arguments of a tool from the command line: `--set a.b=1` and `--args-json`."""
+"""What the command line gives to a tool or an agent: `--set a.b=1`, `--args-json`, `@file` and `-`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_arguments(schema: Schema, pairs: Sequence[str], given: str | None) -> d
 
     Since 0.1.
     """
-    text = as_text(_json_source(given) if given is not None else None)
+    text = as_text(read_source(given, "--args-json") if given is not None else None)
     try:
         base = parse(text)
     except JSONSyntaxError as error:
@@ -52,7 +52,18 @@ def read_arguments(schema: Schema, pairs: Sequence[str], given: str | None) -> d
     return arguments
 
 
-def _json_source(given: str) -> str | bytes:
+def read_source(given: str, option: str) -> str | bytes:
+    """What an option gives: the text itself, `@file`, or `-` for standard input.
+
+    Args:
+        given: The option's value.
+        option: Its name, for the error.
+
+    Raises:
+        UsageError: A file that cannot be read.
+
+    Since 0.1.
+    """
     if given == "-":
         return sys.stdin.buffer.read()
     if not given.startswith("@"):
@@ -60,9 +71,7 @@ def _json_source(given: str) -> str | bytes:
     try:
         return Path(given[1:]).read_bytes()
     except OSError as error:
-        raise UsageError(
-            f"--args-json names the file {given[1:]!r}, which cannot be read: {error.strerror}."
-        ) from error
+        raise UsageError(f"{option} names the file {given[1:]!r}, which cannot be read: {error.strerror}.") from error
 
 
 def _put(arguments: dict[str, Any], schema: Schema, key: str, value: str, before: Sequence[str]) -> None:

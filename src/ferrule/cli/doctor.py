@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import typer
 
@@ -19,17 +19,14 @@ from ferrule.cli.about import installed_version
 from ferrule.cli.failure import ExitCode
 from ferrule.cli.session import Session, command
 from ferrule.errors import FerruleError
+from ferrule.lazy import LazyModule
 
-# Names only: no value of a key is ever read, let alone shown.
-MODEL_KEYS: Final = (
-    "ANTHROPIC_API_KEY",
-    "GEMINI_API_KEY",
-    "GOOGLE_API_KEY",
-    "GROQ_API_KEY",
-    "MISTRAL_API_KEY",
-    "OPENAI_API_KEY",
-    "OPENROUTER_API_KEY",
-)
+if TYPE_CHECKING:
+    from ferrule.provider import presets
+else:
+    presets = LazyModule("ferrule.provider.presets")
+
+
 OLDEST_PYTHON: Final = (3, 11)
 _EXTRA: Final = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -142,6 +139,9 @@ def _project(session: Session) -> Iterator[Finding]:
         yield Finding("project", "fail", f"{named} does not load", str(error))
         return
     yield Finding("project", "ok", f"{named}, {len(app.tools)} {'tool' if len(app.tools) == 1 else 'tools'}")
+    if app.agents:
+        named = ", ".join(f"{name} ({agent.models[0].name})" for name, agent in app.agents.items())
+        yield Finding("agents", "ok", named)
     yield _schemas(app)
     yield _effects(app)
 
@@ -168,8 +168,16 @@ def _effects(app: App) -> Finding:
     return Finding("effect classes", "info", detail, mend)
 
 
+def model_keys() -> list[str]:
+    """The variables that may hold a provider's key.
+
+    Since 0.1.
+    """
+    return sorted({key for preset in presets.PRESETS.values() for key in preset.keys})
+
+
 def _model_keys() -> Finding:
-    present = [name for name in MODEL_KEYS if os.environ.get(name)]
+    present = [name for name in model_keys() if os.environ.get(name)]  # names only: no value is ever shown
     if present:
         return Finding("model keys", "info", f"set: {', '.join(present)}")
     return Finding("model keys", "info", "none set", "Only calls to models need one; tools and tests do not.")

@@ -1,4 +1,4 @@
-"""A result on the command line: the envelope that programs read, and the lines that people read."""
+"""Results and events on the command line: what programs read, and the lines that people read."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from ferrule.cli.output import printable, styled
 from ferrule.cli.parts import describe_saved, without_data
 from ferrule.content import describe_part
 from ferrule.result import ToolResult
+from ferrule.runtime.event import Event
+from ferrule.runtime.outcome import RunResult
 from ferrule.strict_json import plain
 
 
@@ -48,6 +50,29 @@ def envelope(result: ToolResult, *, full: bool = False, saved: Sequence[Path | N
     for part, path in zip(data["parts"], saved, strict=False):
         part["saved"] = str(path) if path is not None else None
     return data
+
+
+def run_data(result: RunResult[Any]) -> dict[str, Any]:
+    """How a run ended, as plain data; bytes of parts are replaced by digest and size.
+
+    Args:
+        result: Any run's result.
+
+    Since 0.1.
+    """
+    return without_data(plain(result))
+
+
+def event_data(event: Event) -> dict[str, Any]:
+    """An event as plain data; a tool's result is its envelope, which tells failure from success.
+
+    Args:
+        event: Any event.
+
+    Since 0.1.
+    """
+    data = without_data(event.to_dict())
+    return {**data, "result": envelope(event.result)} if event.result is not None else data
 
 
 def lines(result: ToolResult, *, full: bool = False, saved: Sequence[Path | None] = ()) -> list[RenderableType]:

@@ -12,15 +12,17 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from ferrule.cli.output import Format, json_text, printable
+from ferrule.cli.output import Format, discard, json_text, printable
 from ferrule.errors import FerruleError, JSONSyntaxError
+from ferrule.machine import Status
 from ferrule.result import ToolResult, describe_exception
+from ferrule.runtime.outcome import RunResult
 
 
 class ExitCode(IntEnum):
@@ -33,6 +35,8 @@ class ExitCode(IntEnum):
     FAILED = 1
     USAGE = 2
     SUSPENDED = 5
+    CANCELLED = 6
+    BLOCKED = 9
     INTERRUPTED = 130
 
 
@@ -142,21 +146,35 @@ def report(error: BaseException, *, format: Format | None, verbose: bool) -> Exi
         console = Console(stderr=True, highlight=False, markup=False, emoji=False)
         console.print(Text.assemble(("Error: ", "bold red"), printable(problem.detail)), soft_wrap=True)
     else:
-        sys.stderr.write(json_text(problem.to_dict()) + "\n")
+        try:
+            sys.stderr.write(json_text(problem.to_dict()) + "\n")
+            sys.stderr.flush()
+        except BrokenPipeError:
+            discard(sys.stderr)
     return problem.exit_code
 
 
-def exit_code_of(result: ToolResult) -> ExitCode:
-    """What the process ends with after a call.
+_CODES: Final[dict[Status, ExitCode]] = {
+    "done": ExitCode.DONE,
+    "incomplete": ExitCode.FAILED,
+    "failed": ExitCode.FAILED,
+    "suspended": ExitCode.SUSPENDED,
+    "cancelled": ExitCode.CANCELLED,
+    "blocked": ExitCode.BLOCKED,
+}
+
+
+def exit_code_of(result: ToolResult | RunResult[Any]) -> ExitCode:
+    """What the process ends with after a call or a run.
 
     Args:
-        result: How the call ended.
+        result: How it ended.
 
     Since 0.1.
     """
-    if result.failure is not None and result.failure.code == "invalid_arguments":
+    if isinstance(result, ToolResult) and result.failure is not None and result.failure.code == "invalid_arguments":
         return ExitCode.USAGE
-    return {"done": ExitCode.DONE, "failed": ExitCode.FAILED, "suspended": ExitCode.SUSPENDED}[result.status]
+    return _CODES[result.status]
 
 
 def asked_format(argv: Sequence[str]) -> Format | None:

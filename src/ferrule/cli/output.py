@@ -116,7 +116,7 @@ class Output:
             self._stream.flush()
         except BrokenPipeError:
             # The reader has seen enough (`| head`). The exit code keeps telling what the command did.
-            _discard(self._stream)
+            discard(self._stream)
 
     def _draw(self, view: Sequence[RenderableType]) -> None:
         page = io.StringIO()
@@ -202,8 +202,14 @@ def _is_standard_output(stream: TextIO) -> bool:
         return False
 
 
-def _discard(stream: TextIO) -> None:
-    """Let what is still buffered go nowhere, so that closing does not complain a second time."""
+def discard(stream: TextIO) -> None:
+    """Let what is still buffered go nowhere, so that closing does not complain a second time.
+
+    Args:
+        stream: Nobody reads it any more.
+
+    Since 0.1.
+    """
     try:
         number = stream.fileno()
     except (OSError, ValueError):

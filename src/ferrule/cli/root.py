@@ -11,22 +11,25 @@ import typer
 from typer.main import get_command
 
 from ferrule.cli.about import register_about, version_line
+from ferrule.cli.agent import register_agent
 from ferrule.cli.doctor import register_doctor
 from ferrule.cli.failure import ExitCode, Interrupted, asked_format, report
 from ferrule.cli.session import AppOption, FormatOption, QuietOption, Session, VerboseOption
 from ferrule.cli.tool import group as tool_group
 
 PROGRAM: Final = "ferrule"
+_CODES: Final = "0 done, 1 failed, 2 usage or invalid input, 5 suspended, 6 cancelled, 9 blocked, 130 interrupted"
 
 cli = typer.Typer(
     name=PROGRAM,
     help="Tool calls you can account for.",
-    epilog="Exit codes: 0 done, 1 failed, 2 usage or invalid input, 5 suspended, 130 interrupted.",
+    epilog=f"Exit codes: {_CODES}.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
 )
 cli.add_typer(tool_group, name="tool")
+register_agent(cli)
 register_doctor(cli)
 register_about(cli)
 
@@ -69,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments; default those of the process.
 
     Returns:
-        The exit code: 0 done, 1 failed, 2 usage or invalid input, 5 suspended, 130 interrupted.
+        The exit code, one of `ExitCode`.
 
     Since 0.1.
     """

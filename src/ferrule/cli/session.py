@@ -19,7 +19,7 @@ import typer
 
 from ferrule.app import App, load_app
 from ferrule.cli.failure import Ended, ExitCode, Interrupted
-from ferrule.cli.output import Format, Output, data_stream, printable
+from ferrule.cli.output import Format, Output, data_stream, discard, printable
 from ferrule.result import describe_exception
 from ferrule.strict_json import text_of
 
@@ -112,8 +112,11 @@ class Session:
         Args:
             text: The line.
         """
-        sys.stderr.write(printable(text) + "\n")
-        sys.stderr.flush()
+        try:
+            sys.stderr.write(printable(text) + "\n")
+            sys.stderr.flush()
+        except BrokenPipeError:
+            discard(sys.stderr)  # nobody listens any more; the command does what it was told
 
     def note(self, text: str) -> None:
         """Write a line to standard error unless notes are unwanted.

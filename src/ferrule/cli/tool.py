@@ -14,6 +14,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ferrule.cli.arguments import read_arguments
+from ferrule.cli.ask import can_ask, is_yes, say_request
 from ferrule.cli.definition import declaration, find_tool, parameter_rows, summary
 from ferrule.cli.envelope import envelope, lines
 from ferrule.cli.failure import ExitCode, Interrupted, exit_code_of
@@ -196,7 +197,7 @@ async def _needs_approval(tool: Tool, arguments: Arguments) -> bool:
 
 
 def _approved(session: Session, name: str, tool: Tool, arguments: Arguments, context: Context[Any]) -> bool:
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         raise UsageError(
             f"tool {name!r} needs approval, and there is no terminal to ask on. Approve the call with --yes"
             f"{', or look first with --preview' if tool.preview is not None else ''}."
@@ -207,7 +208,7 @@ def _approved(session: Session, name: str, tool: Tool, arguments: Arguments, con
     sys.stderr.write(f"Call {name!r} like this? [y/N] ")
     sys.stderr.flush()
     # Asked outside the event loop: inside it, the first Ctrl-C would not be heard.
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return is_yes(sys.stdin.readline())
 
 
 def _show(session: Session, result: ToolResult, save: Path | None, full: bool) -> ExitCode:
@@ -219,10 +220,7 @@ def _show(session: Session, result: ToolResult, save: Path | None, full: bool) -
         trouble = error
     session.out.item(envelope(result, full=full, saved=saved), lines(result, full=full, saved=saved))
     if result.pending is not None:
-        request = result.pending
-        session.say(f"suspended: request {request.id} ({request.kind}): {request.prompt}")
-        if request.url:
-            session.say(request.url)
+        say_request(session, result.pending)
     if trouble is not None:
         raise trouble
     return exit_code_of(result)

@@ -47,7 +47,8 @@ class Event(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """The event as plain JSON values: only what it has."""
-        shown = {k: plain(v) for k, v in self._asdict().items() if v is not None and v != ""}
+        # By identity and type: what a tool reports may be an array, which compares item by item.
+        shown = {k: plain(v) for k, v in self._asdict().items() if v is not None and not (type(v) is str and not v)}
         return {"type": self.type, **shown}
 
 

@@ -121,7 +121,11 @@ def ferrule(*words: str, stdin: str = "", terminal: bool = False, term: str = "d
     """Run a command line; with `terminal`, all its streams say they are one, of the kind `term`."""
     out, err = (Terminal(), Terminal()) if terminal else (io.StringIO(), io.StringIO())
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        given = Terminal(stdin) if terminal else io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
+        given = (
+            Terminal(stdin)
+            if terminal
+            else io.TextIOWrapper(io.BytesIO(stdin.encode(errors="surrogateescape")), encoding="utf-8")
+        )
         patch.setattr("sys.stdin", given)
         patch.setenv("COLUMNS", "200")
         patch.setenv("TERM", term)

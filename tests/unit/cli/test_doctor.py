@@ -10,7 +10,7 @@ import pytest
 from tests.unit.cli.support import ferrule
 from tests.unit.projects import Write
 
-from ferrule.cli.doctor import MODEL_KEYS
+from ferrule.cli.doctor import model_keys
 
 
 def findings(*words: str) -> dict[str, dict[str, Any]]:
@@ -20,7 +20,7 @@ def findings(*words: str) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in MODEL_KEYS:
+    for name in model_keys():
         monkeypatch.delenv(name, raising=False)
 
 
@@ -46,6 +46,15 @@ def test_a_table_shows_every_finding() -> None:
     lines = ferrule("doctor", "-o", "table").stdout.splitlines()
     assert lines[0].split() == ["check", "status", "detail", "mend"]
     assert any(line.startswith("python") and " ok " in line for line in lines)
+
+
+@pytest.mark.usefixtures("shop")
+def test_agents_are_named_with_their_models(write: Write) -> None:
+    assert "agents" not in findings()
+    head = "from ferrule import Agent\nfrom ferrule.testing import ScriptedModel\n"
+    write("desks.py", f'{head}desk = Agent("desk", ScriptedModel([]))\nbell = Agent("bell", "ollama:x")\n')
+    write("ferrule.toml", 'modules = ["shop", "desks"]\n')
+    assert findings()["agents"]["detail"] == "desk (scripted), bell (ollama:x)"
 
 
 @pytest.mark.usefixtures("shop")

@@ -43,6 +43,8 @@ def test_the_commands_are_these() -> None:
         "ferrule tool ls",
         "ferrule tool show",
         "ferrule tool call",
+        "ferrule run",
+        "ferrule chat",
         "ferrule doctor",
         "ferrule version",
         "ferrule completion",
