@@ -90,6 +90,8 @@ async def _watched(run: Driver, command: CallModel, hooks: Hooks) -> Any:
         return _hook_failed("before_model", error)
     run.note("before_model", command.op, shown is not request)
     response = await _answer(run, command, shown)
+    if run.info.spent is not None and response.usage is not None:  # limits look at it; else the end of the run does
+        response, run.info.spent = response.but(usage=response.usage + run.info.spent), None
     try:
         response = await hooks.after_model(run.info, shown, response)
     except Exception as error:  # the same for what it should have seen
