@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ferrule.agent.agent import Agent, Session
+    from ferrule.agent.compaction import Compaction
     from ferrule.agent.hooks import Hooks
     from ferrule.agent.loop import Limits
     from ferrule.app import App
@@ -49,6 +50,7 @@ __all__ = [
     "Agent",
     "Answer",
     "App",
+    "Compaction",
     "ConfigurationError",
     "ContentPartError",
     "Context",
@@ -98,6 +100,7 @@ _HOME: dict[str, str] = {
     "Agent": "ferrule.agent.agent",
     "Answer": "ferrule.suspension",
     "App": "ferrule.app",
+    "Compaction": "ferrule.agent.compaction",
     "ConfigurationError": "ferrule.errors",
     "ContentPartError": "ferrule.errors",
     "Context": "ferrule.tool.context",
