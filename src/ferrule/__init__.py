@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from ferrule.provider.base import Settings
+    from ferrule.provider.price import Priced
     from ferrule.result import Failure, ToolResult, auth_required, pending, pending_of
     from ferrule.runtime.driver import RunInfo
     from ferrule.runtime.event import Event
@@ -64,6 +65,7 @@ __all__ = [
     "ModelError",
     "Opaque",
     "Part",
+    "Priced",
     "Request",
     "RequestError",
     "RunError",
@@ -114,6 +116,7 @@ _HOME: dict[str, str] = {
     "ModelError": "ferrule.errors",
     "Opaque": "ferrule.strict_json",
     "Part": "ferrule.content",
+    "Priced": "ferrule.provider.price",
     "Request": "ferrule.suspension",
     "RequestError": "ferrule.errors",
     "RunError": "ferrule.errors",
