@@ -111,7 +111,8 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
         run.intended(command.op, "model.intended", {"op": command.op, "attempt": attempt, "model": model.name})
         heard = run.heard
         try:
-            return await (_streamed(run, command.op, model, request) if run.streaming else model.generate(request))
+            work = _streamed(run, command.op, model, request) if run.streaming else model.generate(request)
+            return await (work if run.trace is None else run.trace.chat(model, request, work))
         except ModelError as error:
             # Once a piece has been handed on, asking again would say it twice.
             if not error.retryable or attempt >= MODEL_ATTEMPTS or run.heard != heard:
@@ -258,7 +259,11 @@ async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str
         if not run.journal.volatile and tool.effect != "read":
             await run.journal.durable()
         context = context_for(run, op, call, attempt, answers, state) if tool.injected != () else None
-        result = await execute(tool, values, context, text=text, give_up=give_up)
+        if run.trace is None:
+            result = await execute(tool, values, context, text=text, give_up=give_up)
+        else:
+            work = partial(execute, tool, values, context, text=text)
+            result = await run.trace.tool(tool, call.id, work, give_up)
         request = result.pending
         if request is not None:
             answer = await run.ask(op, request)

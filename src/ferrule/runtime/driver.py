@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -41,6 +41,7 @@ from ferrule.result import ToolResult
 from ferrule.runtime.dispatch import PARKED, Hooks, call_model, call_tool
 from ferrule.runtime.event import Event, event
 from ferrule.runtime.outcome import RunResult
+from ferrule.runtime.trace import tracing
 from ferrule.suspension import Answer, Request, with_digest
 from ferrule.tool.context import Variables
 from ferrule.tool.tool import Tool
@@ -133,7 +134,8 @@ class Driver:
 
     __slots__ = (
         "_asking", "_done", "_flying", "_open", "_requests", "_wake", "cancelled_by", "definition", "heard", "hooks",
-        "info", "journal", "listener", "loop", "machine", "on_request", "path", "stream", "streaming", "variables",
+        "info", "journal", "listener", "loop", "machine", "on_request", "path", "stream", "streaming", "trace",
+        "variables",
     )  # fmt: skip
 
     def __init__(
@@ -162,6 +164,7 @@ class Driver:
         self.path = path
         self.variables = Variables(info.context)
         self.heard = 0
+        self.trace = tracing()
         self.cancelled_by: str | None = None
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._open: dict[str, Any] = {}
@@ -171,7 +174,7 @@ class Driver:
         self._requests: dict[str, Request] = {}
         self._asking: asyncio.Lock | None = None
 
-    async def run(self, input: Any) -> RunResult[Any]:
+    def run(self, input: Any) -> Coroutine[Any, Any, RunResult[Any]]:
         """Drive the run to its end, or until it waits for answers and nothing else.
 
         Args:
@@ -184,6 +187,10 @@ class Driver:
             UsageError: The caller attached a part that the model does not take.
             CancelledError: The caller was cancelled; what was in flight has been ended.
         """
+        work = self._run(input)
+        return work if self.trace is None else self.trace.run(self, work)
+
+    async def _run(self, input: Any) -> RunResult[Any]:
         at = self.journal.append("run.started", {"definition": self.definition.name, "context": self.info.context})
         commands = self.machine.start(input, at)
         try:
