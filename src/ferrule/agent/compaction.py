@@ -20,6 +20,7 @@ from ferrule.provider.base import ModelRequest
 from ferrule.provider.function import Models, as_model
 from ferrule.provider.transcript import placeholder
 from ferrule.runtime.driver import RunInfo
+from ferrule.runtime.trace import tracing
 
 if TYPE_CHECKING:
     import logging
@@ -76,9 +77,7 @@ class Compaction(Hooks):
         keep = limit // 2 if keep is None else keep
         if not 0 < keep < limit or turns < 1:
             found = f"limit={limit}, keep={keep}, turns={turns}"
-            raise UsageError(
-                f"Compaction({found}) cannot work: keep lies between 0 and limit, turns are at least 1."
-            )
+            raise UsageError(f"Compaction({found}) cannot work: keep lies between 0 and limit, turns are at least 1.")
         self._limit = limit
         self._keep = keep
         self._turns = turns
@@ -155,7 +154,9 @@ class Compaction(Hooks):
             return cast("UserMessage", next(filter(_is_note, reversed(gone)), _NOTE))
         asked = _SUMMARISE.format(words=max(self._keep // 6, 20))
         try:
-            response = await self._model.generate(ModelRequest([user(_written(gone))], asked))
+            request, trace = ModelRequest([user(_written(gone))], asked), tracing()
+            work = self._model.generate(request)
+            response = await (work if trace is None else trace.chat(self._model, request, work))
             text = response.message.text.strip()
             usage = response.usage or Usage()
             run.spend(replace(usage, requests=usage.requests + 1))

@@ -64,10 +64,14 @@ def units(messages: list[Message]) -> list[tuple[int, ...]]:
 WORDS = st.text(max_size=200) | st.integers(0, 4_000).map("x".__mul__)
 
 
+def _sealed(signature: str) -> Raw:
+    return Raw("anthropic", "m", [{"type": "thinking", "signature": signature}])
+
+
 @st.composite
 def turn(draw: st.DrawFn) -> list[Message]:
     calls = tuple(Call(f"t{i}", draw(WORDS), draw(WORDS)) for i in range(draw(st.integers(0, 3))))
-    raw = draw(st.none() | st.builds(lambda s: Raw("anthropic", "m", [{"type": "thinking", "signature": s}]), WORDS))
+    raw = draw(st.none() | WORDS.map(_sealed))
     said = ModelMessage(draw(WORDS), calls, draw(WORDS), raw)
     return [said, *(ToolMessage(c, draw(WORDS), draw(st.booleans())) for c in calls)]
 
