@@ -261,7 +261,7 @@ class Usage:
             _sum(self.output, other.output),
             _sum(self.cached, other.cached),
             _sum(self.reasoning, other.reasoning),
-            None if self.unpriced or other.unpriced else _sum(self.cost, other.cost),
+            None if self.cost is other.cost is None or self.unpriced or other.unpriced else _sum(self.cost, other.cost),
             self.requests + other.requests,
         )
 

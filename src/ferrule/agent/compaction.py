@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.agent.hooks import Hooks
 from ferrule.content import Part, from_dict
-from ferrule.errors import ModelError, UsageError
+from ferrule.errors import ConfigurationError, ModelError, UsageError
 from ferrule.lazy import LazyModule
 from ferrule.message import Message, ModelMessage, ToolMessage, Usage, UserMessage, user
 from ferrule.provider.base import ModelRequest
@@ -55,7 +55,8 @@ class Compaction(Hooks):
         keep: Tokens to come down to; default half of `limit`.
         turns: Model messages that always stay, with their results.
         summary: A model, as an agent takes it, that sums up what is left out. What it consumes counts for the run. When
-            it fails, that is logged, and the transcript goes out as it is; the next round tries again.
+            it fails, that is logged, and the transcript goes out as it is; the next round tries again. Misuse of it
+            ends the run.
         count: From a message to its tokens; default `estimate`.
 
     Raises:
@@ -162,6 +163,8 @@ class Compaction(Hooks):
             run.spend(replace(usage, requests=usage.requests + 1))
             if response.error is not None or not text:
                 raise response.error or ModelError(f"it ended with {response.finish}", provider=self._model.name)
+        except (UsageError, ConfigurationError):  # a model that cannot work will not work later
+            raise
         except Exception as error:  # whatever it is, the run is better off with a long transcript than at its end
             logging.getLogger("ferrule.run").warning(
                 "run %s could not be compacted: %s", run.run_id, type(error).__name__, exc_info=error

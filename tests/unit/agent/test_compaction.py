@@ -80,6 +80,7 @@ TURNS = turn() | WORDS.map(lambda text: [user(text)])
 TRANSCRIPTS = st.lists(TURNS, max_size=12).map(lambda found: [m for messages in found for m in messages])
 
 
+@pytest.mark.case("C052")
 @given(TRANSCRIPTS, st.integers(2, 4_000), st.integers(1, 3), st.data())
 def test_any_transcript_stays_paired_whole_bounded_and_with_what_the_user_said_last(
     messages: list[Message], limit: int, turns: int, data: st.DataObject
@@ -291,6 +292,13 @@ def test_a_summary_that_fails_is_logged_and_leaves_the_transcript(
     with caplog.at_level(logging.WARNING, "ferrule.run"):
         assert compact(Compaction(1_000, summary=ScriptedModel([answer])), messages) is messages
     assert "run run_1 could not be compacted" in caplog.text
+
+
+def test_a_summary_that_cannot_work_ends_the_run_with_what_to_do() -> None:
+    hooks = [Compaction(100, summary=ScriptedModel([]))]
+    result = run(Agent("a", ScriptedModel(["never"]), hooks=hooks).run("x" * 400, history=rounds(9)))
+    assert result.status == "failed"
+    assert "hook before_model: ScriptExhausted: scripted was asked 1 times" in str(result.error)
 
 
 def test_a_function_sums_up_too() -> None:
