@@ -7,6 +7,7 @@ the call that it led to, nor the call without its result.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -84,6 +85,8 @@ class Compaction(Hooks):
         self._turns = turns
         self._model = None if summary is None else as_model(summary)
         self._count = count or estimate
+        # Under this name sizes are kept at the messages: text, so that those can still be copied and pickled.
+        self._kept = "tokens" if count is None else f"tokens {os.urandom(8).hex()}"
 
     async def before_model(self, run: RunInfo[Any], request: ModelRequest) -> ModelRequest | None:
         """Shorten the transcript if it is too long.
@@ -115,9 +118,9 @@ class Compaction(Hooks):
         """Tokens of a message, counted once: a transcript is looked at in each round."""
         if message.wire is None:
             message.wire = {}
-        if self not in message.wire:
-            message.wire[self] = self._count(message)
-        return message.wire[self]
+        if self._kept not in message.wire:
+            message.wire[self._kept] = self._count(message)
+        return message.wire[self._kept]
 
     def _cut(self, messages: Sequence[Message], sizes: Sequence[int]) -> int:
         """Where the part begins that stays as it is: whole units from the end, as many as fit."""

@@ -42,8 +42,8 @@ class Tracing:
     """What runs tell OpenTelemetry.
 
     Args:
-        tracer_provider: The application's.
-        meter_provider: The application's.
+        tracer_provider: The application's; None while it has none.
+        meter_provider: The same.
 
     Since 0.1.
     """
@@ -184,20 +184,21 @@ def tracing() -> Tracing | None:
 
     Since 0.1.
     """
-    if "opentelemetry.trace" not in sys.modules and "opentelemetry.metrics" not in sys.modules:
+    tracer = trace.get_tracer_provider() if "opentelemetry.trace" in sys.modules else None
+    meter = metrics.get_meter_provider() if "opentelemetry.metrics" in sys.modules else None
+    if not _is_real(tracer) and not _is_real(meter):
         return None
     global _tracing
-    providers = (trace.get_tracer_provider(), metrics.get_meter_provider())
-    if not any(map(_is_real, providers)):
-        return None
-    if _tracing is None or _tracing.made_for != providers:
-        _tracing = Tracing(*providers)
+    if _tracing is None or _tracing.made_for != (tracer, meter):
+        _tracing = Tracing(tracer, meter)
     return _tracing
 
 
 def _is_real(provider: Any) -> bool:
     """Whether an application has put a provider in place of the one that does nothing."""
-    return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
+    return provider is not None and not type(provider).__module__.startswith(
+        ("opentelemetry.trace", "opentelemetry.metrics")
+    )
 
 
 def _names(model: Model) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import logging
+import pickle
 from typing import Any
 
 import pytest
@@ -232,6 +233,16 @@ def test_a_count_of_ones_own_decides_and_is_asked_once_for_each_message() -> Non
     assert len(made) <= 10
     assert compact(hook, [*made, user("x")])[-1] == user("x")
     assert len(asked) == len(messages) + 2  # the note and the new one
+
+
+@pytest.mark.parametrize("count", [None, lambda _: 100])  # pyright: ignore[reportUnknownLambdaType]
+def test_messages_that_were_counted_can_be_copied_and_pickled(count: Any) -> None:
+    async def never(_: ModelRequest) -> str:
+        return ""
+
+    messages = rounds(10)
+    compact(Compaction(50, count=count, summary=never), messages)
+    assert copy.deepcopy(messages) == pickle.loads(pickle.dumps(messages)) == messages
 
 
 @pytest.mark.parametrize(

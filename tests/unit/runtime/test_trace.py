@@ -387,6 +387,16 @@ def test_the_api_without_an_sdk_is_none(monkeypatch: pytest.MonkeyPatch, provide
     assert tracing() is None
 
 
+def test_either_of_the_two_providers_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = InMemoryMetricReader()
+    meters = MeterProvider([reader], shutdown_on_exit=False)
+    monkeypatch.setattr("opentelemetry.metrics._internal._METER_PROVIDER", meters)
+    assert run(Agent("a", ScriptedModel(["ok"])).run("go")).status == "done"
+    data = reader.get_metrics_data()
+    assert data is not None
+    assert [m.name for m in data.resource_metrics[0].scope_metrics[0].metrics] == ["gen_ai.client.operation.duration"]
+
+
 def test_what_is_decided_for_a_provider_is_kept(seen: Seen) -> None:
     assert tracing() is tracing()
 
