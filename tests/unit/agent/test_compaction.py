@@ -235,7 +235,11 @@ def test_a_count_of_ones_own_decides_and_is_asked_once_for_each_message() -> Non
     assert len(asked) == len(messages) + 2  # the note and the new one
 
 
-@pytest.mark.parametrize("count", [None, lambda _: 100])  # pyright: ignore[reportUnknownLambdaType]
+def _hundred(_: Message) -> int:
+    return 100
+
+
+@pytest.mark.parametrize("count", [None, _hundred])
 def test_messages_that_were_counted_can_be_copied_and_pickled(count: Any) -> None:
     async def never(_: ModelRequest) -> str:
         return ""
