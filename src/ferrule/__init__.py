@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ferrule.agent.agent import Agent, Session
+    from ferrule.agent.compaction import Compaction
     from ferrule.agent.hooks import Hooks
     from ferrule.agent.loop import Limits
     from ferrule.app import App
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from ferrule.provider.base import Settings
+    from ferrule.provider.price import Priced
     from ferrule.result import Failure, ToolResult, auth_required, pending, pending_of
     from ferrule.runtime.event import Event
     from ferrule.runtime.info import RunInfo
@@ -49,6 +51,7 @@ __all__ = [
     "Agent",
     "Answer",
     "App",
+    "Compaction",
     "ConfigurationError",
     "ContentPartError",
     "Context",
@@ -62,6 +65,7 @@ __all__ = [
     "ModelError",
     "Opaque",
     "Part",
+    "Priced",
     "Request",
     "RequestError",
     "RunError",
@@ -98,6 +102,7 @@ _HOME: dict[str, str] = {
     "Agent": "ferrule.agent.agent",
     "Answer": "ferrule.suspension",
     "App": "ferrule.app",
+    "Compaction": "ferrule.agent.compaction",
     "ConfigurationError": "ferrule.errors",
     "ContentPartError": "ferrule.errors",
     "Context": "ferrule.tool.context",
@@ -111,6 +116,7 @@ _HOME: dict[str, str] = {
     "ModelError": "ferrule.errors",
     "Opaque": "ferrule.strict_json",
     "Part": "ferrule.content",
+    "Priced": "ferrule.provider.price",
     "Request": "ferrule.suspension",
     "RequestError": "ferrule.errors",
     "RunError": "ferrule.errors",

@@ -233,7 +233,7 @@ class Usage:
         output: Output tokens, reasoning included.
         cached: Input tokens read from a cache.
         reasoning: Output tokens spent on reasoning.
-        cost: Money, in the currency of the prices that were given.
+        cost: Money, in the currency of the prices that were given; None unless all of it is known.
         requests: Model calls made.
         tool_calls: Tool calls made.
 
@@ -248,14 +248,22 @@ class Usage:
     requests: int = 0
     tool_calls: int = 0
 
+    @property
+    def unpriced(self) -> bool:
+        """Whether something was consumed of which nobody knows the cost."""
+        return self.cost is None and self != Usage()
+
     def __add__(self, other: Usage) -> Usage:
-        """The sum; an absent addend counts as 0 unless both are absent."""
+        """The sum; an absent addend counts as 0 unless both are absent.
+
+        Not so the cost: a sum that leaves out what something cost would be taken for the whole, and is None.
+        """
         return Usage(
             _sum(self.input, other.input),
             _sum(self.output, other.output),
             _sum(self.cached, other.cached),
             _sum(self.reasoning, other.reasoning),
-            _sum(self.cost, other.cost),
+            None if self.cost is other.cost is None or self.unpriced or other.unpriced else _sum(self.cost, other.cost),
             self.requests + other.requests,
             self.tool_calls + other.tool_calls,
         )

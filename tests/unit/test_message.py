@@ -133,7 +133,18 @@ def test_bytes_that_an_adapter_keeps_are_no_part_of_the_value() -> None:
 @given(*(st.builds(Usage, *[st.none() | st.integers(0, 9)] * 4, st.none() | st.floats(0, 9), st.integers(0, 3)),) * 2)
 def test_usage_adds_up_and_what_nobody_told_stays_none(a: Usage, b: Usage) -> None:
     total = a + b
-    for name in ("input", "output", "cached", "reasoning", "cost"):
+    for name in ("input", "output", "cached", "reasoning"):
         known = [v for v in (getattr(a, name), getattr(b, name)) if v is not None]
         assert getattr(total, name) == (sum(known) if known else None)
     assert total.requests == a.requests + b.requests
+
+
+USAGES = st.builds(Usage, *[st.none() | st.integers(0, 9)] * 4, st.none() | st.integers(0, 9), st.integers(0, 3))
+
+
+@given(st.lists(USAGES))
+def test_a_cost_is_known_when_all_of_it_is(found: list[Usage]) -> None:
+    costs = [u.cost for u in found if u != Usage()]
+    total = sum(found, Usage())
+    assert total.cost == (None if not costs or None in costs else sum(c for c in costs if c is not None))
+    assert total.unpriced == (None in costs)

@@ -15,7 +15,7 @@ from ferrule.journal.memory import MemoryJournal
 from ferrule.lazy import LazyModule
 from ferrule.message import Message, Prompt, unpaired, user
 from ferrule.provider.base import Model, ModelResponse, Settings
-from ferrule.provider.function import FunctionModel
+from ferrule.provider.function import Models, as_model
 from ferrule.runtime.driver import Driver, Listener, OnRequest, new_run_id
 from ferrule.runtime.event import Event
 from ferrule.runtime.info import RunInfo
@@ -28,16 +28,12 @@ from ferrule.tool.toolset import Several, Toolset
 if TYPE_CHECKING:
     import asyncio
     import logging
-
-    from ferrule.provider import presets
 else:
     asyncio = LazyModule("asyncio")
     logging = LazyModule("logging")
-    presets = LazyModule("ferrule.provider.presets")
 
 Deps = TypeVar("Deps", default=Any)
 Out = TypeVar("Out", default=str)
-Models = str | Model | Callable[..., Any]
 
 
 class Session:
@@ -382,28 +378,6 @@ class _SubAgent(AgentTool):
     async def execute(self, context: Any) -> Any:
         run = await self.agent.run(str(context.variables["input"]), context=context.run_context)
         return run.as_tool_result()
-
-
-def as_model(given: Models) -> Model:
-    """A model from what users give for one.
-
-    Args:
-        given: A name like `openai:gpt-5`, a `Model`, or an async function of a request.
-
-    Raises:
-        UsageError: It is none of these, or no provider has that name.
-
-    Since 0.1.
-    """
-    if isinstance(given, str):
-        return presets.model(given)
-    if isinstance(given, Model):
-        return given
-    if callable(given):
-        return FunctionModel(given)
-    raise UsageError(
-        f"{type(given).__name__} is no model. Give a name like 'openai:gpt-5', a Model or an async function."
-    )
 
 
 async def _in_session(session: Session, driver: Driver, given: RunInput) -> RunResult[Any]:

@@ -20,6 +20,10 @@ from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
 
 REPEATS = 3
+_NO_COST = (
+    "what it has cost so far is unknown, so the limit on it cannot be kept. "
+    "Give each model its prices with Priced(model, input=..., output=...), or set no limit on cost"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,8 @@ class Limits:
         tool_calls: Tool calls; a batch that would go beyond is not made.
         tokens: Tokens in and out.
         seconds: Wall time, looked at before each dispatch.
-        cost: Money, where prices are known.
+        cost: Money. It takes models that tell their cost, or `Priced` ones: a run that has consumed what nobody knows
+            the cost of ends before it asks again.
         turn_output: Characters of all results of one turn together; ends nothing, but cuts the longest.
 
     Since 0.1.
@@ -131,7 +136,7 @@ class AgentLoop:
 
     __slots__ = (
         "_after", "_batch", "_began", "_calls", "_failing", "_left", "_messages", "_model", "_now", "_output_errors",
-        "_plan", "_queue", "_requests", "_results", "_turn", "_turns", "_usage", "_whole", "_wire_ids",
+        "_plan", "_queue", "_requests", "_results", "_turn", "_turns", "_untold", "_usage", "_whole", "_wire_ids",
     )  # fmt: skip
 
     def __init__(self, plan: Plan) -> None:
@@ -151,6 +156,7 @@ class AgentLoop:
         self._after: Finish | None = None  # how the run ends once the calls in flight are settled
         self._failing: dict[tuple[str, str], int] = {}  # calls that failed, and in how many turns in a row
         self._requests = 0
+        self._untold = False  # whether an answer did not tell what it consumed
         self._whole = True
         self._output_errors = 0
         self._wire_ids: dict[str, None] = {}  # a set of few takes three times the room
@@ -163,7 +169,12 @@ class AgentLoop:
     @property
     def usage(self) -> Usage:
         """What models consumed so far, child runs included."""
-        return self._usage + Usage(requests=self._requests, tool_calls=self._calls)
+        usage = self._usage
+        cost = None if self._untold else usage.cost
+        requests = usage.requests + self._requests
+        return Usage(
+            usage.input, usage.output, usage.cached, usage.reasoning, cost, requests, usage.tool_calls + self._calls
+        )
 
     def start(self, input: RunInput, at: float) -> Sequence[Command]:
         """Ask the model for the first time.
@@ -208,7 +219,7 @@ class AgentLoop:
     def _ask(self) -> Sequence[Command]:
         spent = self._spent()
         if spent is not None:
-            return (Finish("incomplete", reason=spent),)
+            return (Finish("incomplete", reason=spent, error=self._unknown() if spent == "cost" else None),)
         plan = self._plan
         self._turn += 1
         self._turns += 1
@@ -224,14 +235,20 @@ class AgentLoop:
             return "tokens"
         if limits.seconds is not None and self._now - self._began >= limits.seconds:
             return "seconds"
-        if limits.cost is not None and (usage.cost or 0) >= limits.cost:
+        if limits.cost is not None and ((usage.cost or 0) >= limits.cost or self._unknown()):
             return "cost"
         return None
+
+    def _unknown(self) -> str | None:
+        """Why nobody can say what the run has cost; None where that is known. Going on would make a limit empty."""
+        return _NO_COST if self._untold or self._usage.unpriced else None
 
     def _answered(self, response: ModelResponse) -> Sequence[Command]:
         self._requests += 1
         if response.usage is not None:
             self._usage = self._usage + response.usage
+        elif response.finish != "error":
+            self._untold = True
         if self._after is not None:  # cancelled meanwhile
             return (self._after,)
         finish = response.finish

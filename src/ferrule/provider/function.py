@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ferrule.errors import UsageError
+from ferrule.lazy import LazyModule
 from ferrule.message import Call, ModelMessage
-from ferrule.provider.base import Capabilities, Delta, ModelRequest, ModelResponse
+from ferrule.provider.base import Capabilities, Delta, Model, ModelRequest, ModelResponse
+
+if TYPE_CHECKING:
+    from ferrule.provider import presets
+else:
+    presets = LazyModule("ferrule.provider.presets")
+
+Models: TypeAlias = str | Model | Callable[..., Any]
 
 
 class FunctionModel:
@@ -71,6 +79,28 @@ class FunctionModel:
             request: The question.
         """
         return {"instructions": request.instructions, "messages": len(request.messages), "tools": request.tools.names}
+
+
+def as_model(given: Models) -> Model:
+    """A model from what users give for one.
+
+    Args:
+        given: A name like `openai:gpt-5`, a `Model`, or an async function of a request.
+
+    Raises:
+        UsageError: It is none of these, or no provider has that name.
+
+    Since 0.1.
+    """
+    if isinstance(given, str):
+        return presets.model(given)
+    if isinstance(given, Model):
+        return given
+    if callable(given):
+        return FunctionModel(given)
+    raise UsageError(
+        f"{type(given).__name__} is no model. Give a name like 'openai:gpt-5', a Model or an async function."
+    )
 
 
 def call(name: str, arguments: str = "{}", wire_id: str | None = None) -> Call:

@@ -90,6 +90,8 @@ async def _watched(run: Driver, command: CallModel, hooks: Hooks) -> Any:
         return _hook_failed("before_model", error)
     run.note("before_model", command.op, shown is not request)
     response = await _answer(run, command, shown)
+    if run.info.spent is not None and response.usage is not None:  # limits look at it; else the end of the run does
+        response, run.info.spent = response.but(usage=response.usage + run.info.spent), None
     try:
         response = await hooks.after_model(run.info, shown, response)
     except Exception as error:  # the same for what it should have seen
@@ -109,8 +111,8 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
         run.intended(command.op, "model.intended", {"op": command.op, "attempt": attempt, "model": model.name})
         heard = run.heard
         try:
-            asked = _streamed(run, command.op, model, request) if run.streaming else model.generate(request)
-            response = await asked
+            work = _streamed(run, command.op, model, request) if run.streaming else model.generate(request)
+            response = await (work if run.trace is None else run.trace.chat(model, request, work))
             malformed = response.error if response.finish == "error" else None
             if malformed is None or not malformed.retryable or attempt > 1 or run.heard != heard:
                 return response
@@ -267,7 +269,11 @@ async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str
         once = tool.effect == "once"
         if once:
             run.proven(op, so=False)
-        result = await execute(tool, values, context, text=text, give_up=give_up)
+        if run.trace is None:
+            result = await execute(tool, values, context, text=text, give_up=give_up)
+        else:
+            work = partial(execute, tool, values, context, text=text)
+            result = await run.trace.tool(tool, call.id, work, give_up)
         if once:
             run.proven(op, so=True)
         request = result.pending

@@ -41,6 +41,7 @@ from ferrule.runtime.event import Event, event
 from ferrule.runtime.info import RunInfo
 from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.slots import SLOTS
+from ferrule.runtime.trace import tracing
 from ferrule.suspension import Answer, Request, with_digest
 from ferrule.tool.context import Variables
 from ferrule.tool.tool import Tool
@@ -77,7 +78,7 @@ class Driver:
     __slots__ = (
         "_asking", "_cancelled_by", "_done", "_flying", "_open", "_outer", "_ready", "_requests", "_task",
         "_unproven", "_wake", "definition", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
-        "on_request", "path", "stream", "streaming", "variables",
+        "on_request", "path", "stream", "streaming", "trace", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -107,6 +108,7 @@ class Driver:
         self.path = path
         self.variables = Variables(info.context)
         self.heard = 0
+        self.trace = tracing()
         self._outer = outer
         self._cancelled_by: str | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -120,7 +122,7 @@ class Driver:
         self._requests: dict[str, Request] = {}
         self._asking: asyncio.Lock | None = None
 
-    async def run(self, input: Any) -> RunResult[Any]:
+    def run(self, input: Any) -> Coroutine[Any, Any, RunResult[Any]]:
         """Drive the run to its end, or until it waits for answers and nothing else.
 
         Args:
@@ -133,6 +135,10 @@ class Driver:
             UsageError: The caller attached a part that the model does not take.
             CancelledError: The caller was cancelled; what was in flight has been ended.
         """
+        work = self._run(input)
+        return work if self.trace is None else self.trace.run(self, work)
+
+    async def _run(self, input: Any) -> RunResult[Any]:
         self._task = asyncio.current_task()
         at = self.journal.append("run.started", {"definition": self.definition.name, "context": self.info.context})
         commands = self.machine.start(input, at)
@@ -530,7 +536,7 @@ class Driver:
             error,
             reason,
             tuple(self._requests.values()) if status == "suspended" else (),
-            machine.usage,
+            machine.usage if self.info.spent is None else machine.usage + self.info.spent,
             machine.messages,
         )
         self.journal.append("run.settled", {"status": status, "reason": reason})

@@ -7,6 +7,8 @@ from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
+from ferrule.message import Usage
+
 Deps = TypeVar("Deps", default=Any)
 
 
@@ -21,10 +23,19 @@ class RunInfo(Generic[Deps]):
     Since 0.1.
     """
 
-    __slots__ = ("context", "deps", "run_id")
+    __slots__ = ("context", "deps", "run_id", "spent")
 
     def __init__(self, run_id: str, context: Mapping[str, Any], deps: Deps) -> None:
         """Keep what the caller knows."""
         self.run_id = run_id
         self.context = context
         self.deps: Deps = deps
+        self.spent: Usage | None = None
+
+    def spend(self, usage: Usage) -> None:
+        """Count for the run what a hook consumed by itself, for example by asking a model of its own.
+
+        Args:
+            usage: What it consumed.
+        """
+        self.spent = usage if self.spent is None else self.spent + usage
