@@ -24,9 +24,9 @@ from ferrule.content import Part
 from ferrule.errors import ToolDefinitionError
 from ferrule.result import Failure, ToolResult
 from ferrule.strict_json import dumps, kind_of, plain
+from ferrule.tool.annotation import readable
 from ferrule.tool.arguments import path_text, schema_check
 from ferrule.tool.reference import Schema
-from ferrule.tool.schema import readable
 
 _FREE = (Any, None, type(None), inspect.Signature.empty, object, NoReturn)
 _STREAMS = (Generator, Iterator, Iterable, AsyncGenerator, AsyncIterator, AsyncIterable)

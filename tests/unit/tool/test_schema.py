@@ -33,8 +33,9 @@ from pydantic import BaseModel, Field
 from tests.clock import run
 
 from ferrule import Context, FunctionTool, ToolDefinitionError, tool
+from ferrule.tool.annotation import readable
 from ferrule.tool.arguments import InvalidArguments, read
-from ferrule.tool.schema import Signature, read_signature, readable
+from ferrule.tool.schema import Signature, read_signature
 
 T = TypeVar("T")
 
