@@ -180,6 +180,9 @@ def _json_value(value: Any) -> Any:
     for method, options in (("get_secret_value", {}), ("tolist", {}), ("model_dump", {"by_alias": True})):
         if hasattr(cls, method):
             return getattr(value, method)(**options)
+    text = plain(value)  # of an address, a zone, a fraction; a description of anything else
+    if isinstance(text, str):
+        return text
     raise TypeError(f"{kind_of(value)} has no JSON form")
 
 
@@ -297,11 +300,11 @@ def _fitted(find: References, schema: Schema, data: Any) -> Any:
     if "string" in wanted or wanted.isdisjoint(_UNWRAPPED):
         return data
     try:
-        found = parse(data, exact=True)
+        found: Any = parse(data, exact=True)
     except JSONSyntaxError:
         return data
-    if isinstance(found, (dict, list)):
-        return found if json_type(cast("Any", found)) in wanted else data
+    if json_type(found) in ("object", "array"):
+        return found if json_type(found) in wanted else data
     if isinstance(found, bool) or not isinstance(found, (int, float, Decimal)) or data != data.strip():
         return data
     if "number" in wanted:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, cast
 
 from pydantic_core import PydanticCustomError, PydanticKnownError, SchemaValidator, core_schema, to_jsonable_python
@@ -40,7 +41,18 @@ def strict_validator(core: Any) -> SchemaValidator:
     Since 0.1.
     """
     # Models bring a compiled check of their own, which would be used in place of what is written here.
-    return SchemaValidator(_rewritten(core, settled=False), _use_prebuilt=False)
+    return SchemaValidator(_rewritten(core, _as_json), _use_prebuilt=False)
+
+
+def finite_validator(core: Any) -> SchemaValidator:
+    """Compile the core schema of a value to be sent: JSON has no NaN and no infinity.
+
+    Args:
+        core: As for `strict_validator`.
+
+    Since 0.1.
+    """
+    return SchemaValidator(_rewritten(core, _as_sent))
 
 
 def takes_anything(core: Any) -> bool:
@@ -58,27 +70,47 @@ def takes_anything(core: Any) -> bool:
     return isinstance(core, (list, tuple)) and any(map(takes_anything, cast("list[Any]", core)))
 
 
-def _rewritten(part: Any, *, settled: bool) -> Any:
+def _rewritten(part: Any, rewrite: Callable[[Schema, bool], Any], *, settled: bool = False) -> Any:
     """A part of a core schema, `settled` where the user's own code or configuration decides how lax it is."""
     if isinstance(part, (list, tuple)):
         several = cast("list[Any]", part)
-        return type(several)([_rewritten(p, settled=settled) for p in several])
+        return type(several)([_rewritten(p, rewrite, settled=settled) for p in several])
     if not isinstance(part, dict):
         return part
     node = cast("Schema", part)
     kind = node.get("type")
     if not isinstance(kind, str):  # a map, in which even a field may be named "type"
-        return {k: _rewritten(v, settled=settled) for k, v in node.items()}
+        return {k: _rewritten(v, rewrite, settled=settled) for k, v in node.items()}
     if kind in _CLASSES:
         settled = "strict" in (node.get("config") or ())
     elif kind in _BEFORE and not _is_pydantics(node["function"]["function"]):
         settled = True
-    node = {k: _rewritten(v, settled=settled) if k in _PARTS else v for k, v in node.items()}
-    rewrite = _KEYED.get(kind) or (None if settled or "strict" in node else _LEAVES.get(kind))
+    parts = {k: _rewritten(node[k], rewrite, settled=settled) for k in _PARTS if k in node}
+    if "keys_schema" in node and rewrite is _as_json:
+        parts["keys_schema"] = _rewritten(node["keys_schema"], _as_key, settled=settled)
+    return rewrite({**node, **parts}, settled)
+
+
+def _as_json(node: Schema, settled: bool) -> Any:
+    kind = node["type"]
+    if kind in _MAPS:
+        return _keyed(node)
+    rewrite = None if settled or "strict" in node else _LEAVES.get(kind)
     return rewrite(node) if rewrite else node
 
 
+def _as_key(node: Schema, settled: bool) -> Any:
+    """A key is text whatever it stands for, so it is read from text; `1_000` and `yes` are no JSON even so."""
+    rewrite = None if settled or "strict" in node else _KEYS.get(node["type"])
+    return rewrite(node) if rewrite else node
+
+
+def _as_sent(node: Schema, settled: bool) -> Schema:
+    return {"allow_inf_nan": False, **node} if node["type"] == "float" else node
+
+
 _CLASSES = ("model", "dataclass", "typed-dict", "named-tuple")
+_MAPS = ("dict", "counter", "frozendict", "ordered-dict")
 _BEFORE = ("function-before", "function-wrap")
 
 
@@ -105,15 +137,27 @@ def _behind(look: Callable[[Any], Any], node: Schema) -> Any:
     return core_schema.no_info_before_validator_function(look, cast("Any", inner), ref=node.get("ref"))
 
 
-_NUMBER = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
-_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+def _spelled(pattern: str, error: Any) -> Callable[[Schema], Any]:
+    """A type whose text must be spelled so, where it is read from text."""
+    spelling = re.compile(pattern)
+
+    def look(value: Any) -> Any:
+        if isinstance(value, str) and not spelling.fullmatch(value):
+            raise PydanticKnownError(error)
+        return value
+
+    return lambda node: _behind(look, node)
+
+
+_EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
+_EPOCH = re.compile(r"[+-]?[\d.]+" + _EXPONENT)
 
 
 def _as_text(name: str) -> Callable[[Schema], Any]:
     """A type that JSON writes as text: pydantic would take numbers, also written as text, for seconds since 1970."""
 
     def look(value: Any) -> Any:
-        if isinstance(value, (int, float)) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+        if isinstance(value, (int, float)) or (isinstance(value, str) and _EPOCH.fullmatch(value)):
             raise PydanticCustomError("iso_8601", "Input should be a {name} in ISO 8601", {"name": name})
         return value
 
@@ -124,15 +168,6 @@ def _complex(node: Schema) -> Any:
     return _behind(_no_number("Input should be a complex number as text"), node)
 
 
-def _decimal(node: Schema) -> Any:
-    def look(value: Any) -> Any:
-        if isinstance(value, str) and not _DECIMAL.fullmatch(value):
-            raise PydanticKnownError("decimal_parsing")
-        return value
-
-    return _behind(look, node)
-
-
 def _enum(node: Schema) -> Any:
     """An enum; one of text alone needs no second look, and its own `_missing_` is asked about other values."""
     members: list[Any] = node["members"]
@@ -141,7 +176,12 @@ def _enum(node: Schema) -> Any:
     table = {_json(m.value): m for m in members}
     if len(table) < len(members):
         raise TypeError(f"two members of {node['cls'].__name__} have the same JSON")
-    return _behind(_one_of(table, "enum", lenient="missing" in node), node)
+    return _behind(_one_of(table, "enum", lenient=_asks_itself(node["cls"])), node)
+
+
+def _asks_itself(cls: Any) -> bool:
+    """Whether an enum makes something of values that are no member's: of text or numbers its author's way, of flags."""
+    return cls._missing_.__func__ is not vars(Enum)["_missing_"].__func__
 
 
 def _literal(node: Schema) -> Any:
@@ -202,10 +242,15 @@ _LEAVES: dict[str, Callable[[Schema], Any]] = {
     "datetime": _as_text("date and time"),
     "time": _as_text("time"),
     "complex": _complex,
-    "decimal": _decimal,
+    "decimal": _spelled(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)" + _EXPONENT, "decimal_parsing"),
     "enum": _enum,
     "literal": _literal,
     "lax-or-strict": _address,
+}
+_KEYS = {k: _LEAVES[k] for k in ("date", "datetime", "time", "decimal")} | {
+    "int": _spelled("-?[0-9]+", "int_parsing"),
+    "float": _spelled(r"-?[0-9]+(?:\.[0-9]+)?" + _EXPONENT, "float_parsing"),
+    "bool": _spelled("true|false", "bool_parsing"),
 }
 
 # -- maps -------------------------------------------------------------------------------------------------------
@@ -238,6 +283,3 @@ def _unwrapped(found: dict[Any, Any]) -> Any:
     if len(by_value) != len(found):
         raise PydanticCustomError("equal_keys", "Input should not have two spellings of one key")
     return type(found)(by_value)
-
-
-_KEYED: dict[str, Callable[[Schema], Any]] = {"dict": _keyed, "counter": _keyed}

@@ -462,7 +462,7 @@ def test_json_text_is_unwrapped_where_an_object_or_array_is_wanted(arguments: ob
     ("arguments", "error"),
     [
         ({"to": json.dumps(json.dumps({"x": 1}))}, "to: should be an object (got string)"),
-        ({"to": '{"x":"[1]"}'}, "to.x: should be a valid integer, unable to parse string as an integer (got string)"),
+        ({"to": '{"x":"[1]"}'}, "to.x: should be a valid integer (got string)"),
         ({"to": "[1]"}, "to: should be an object (got string)"),
         ({"to": '{"x":1} ok'}, "to: should be an object (got string)"),
         ({"to": '{"x":1,"x":2}'}, "to: should be an object (got string)"),
@@ -574,18 +574,17 @@ FAULTS: list[tuple[object, str]] = [
     ({"number": "A-1", "count": 99}, "count: should be less than or equal to 50 (got integer)"),
     (
         {"number": "A-1", "count": 1.5},
-        "count: should be a valid integer, got a number with a fractional part (got number)",
+        "count: should be a valid integer (got number)",
     ),
     ({"number": "A-1", "hue": "green"}, "hue: should be 'red' or 'blue' (got string)"),
     ({"number": "A-1", "to": [{"x": 1}, {}]}, "to[1].x: is required"),
     (
         {"number": "A-1", "to": [{"x": True}, {"x": []}]},
-        "to[1].x: should be a valid integer (got array)",
+        "to[0].x: should be a valid integer (got boolean); to[1].x: should be a valid integer (got array)",
     ),
     (
         {"number": "A-1", "key": "x"},
-        "key: should be a valid integer, unable to parse string as an integer (got string) "
-        "or should be a valid array (got string)",
+        "key: should be a valid integer (got string) or should be a valid array (got string)",
     ),
     (
         {"number": "A-1", "key": {}},
@@ -594,7 +593,7 @@ FAULTS: list[tuple[object, str]] = [
     ({"number": "A-1", "shape": {"kind": "cone"}}, "shape: should have a tag among 'circle', 'box'"),
     (
         {"number": "A-1", "shape": {"kind": "box", "note": [], "sizes": [1, "x"]}},
-        "shape.sizes[1]: should be a valid integer, unable to parse string as an integer (got string)",
+        "shape.sizes[1]: should be a valid integer (got string)",
     ),
     (
         {"number": "A-1", "by_day": {"mon": "a"}},
