@@ -111,7 +111,11 @@ def read_kindly(
     if mended is None:
         raise fault
     given = _without_blanks(parameters.schema, mended) if omit_blank else mended
-    return parameters.check(given), given
+    try:
+        return parameters.check(given), given
+    except JSONSyntaxError:  # of a number inside a text, beyond the range of a float
+        pass
+    raise fault
 
 
 def as_text(arguments: object) -> str | bytes:

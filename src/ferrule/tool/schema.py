@@ -130,7 +130,7 @@ def _rule(error: Any, value: Any) -> str:
     if error["type"] == "missing":
         return "is required"
     if error["type"] == "extra_forbidden":
-        return "is not a parameter of this tool"
+        return "is not a parameter of this tool" if len(error["loc"]) == 1 else "is not declared"
     if error["type"] == "json_invalid":  # valid, as we know by now
         return "is nested too deeply"
     if error["type"] == "union_tag_invalid":

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from pydantic import AnyUrl, BaseModel, BeforeValidator, Field, Strict, field_validator
+from pydantic import AnyUrl, BaseModel, BeforeValidator, ConfigDict, Field, Strict, field_validator
 from tests.clock import run
 
 from ferrule import Context, ToolDefinitionError, UsageError, tool
@@ -554,6 +554,11 @@ def test_a_foreign_schema_that_branches_without_end_is_read_in_one_pass() -> Non
 # -- errors a model can act on ----------------------------------------------------------------------------------
 
 
+class Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    x: int
+
+
 def order(
     number: Annotated[str, Field(pattern="^A-[0-9]+$")],
     count: Annotated[int, Field(ge=1, le=50)] = 1,
@@ -562,12 +567,14 @@ def order(
     key: int | list[int] | None = None,
     shape: Annotated[Circle | Box, Field(discriminator="kind")] | None = None,
     by_day: dict[int, str] | None = None,
+    closed: Closed | None = None,
 ) -> None: ...
 
 
 FAULTS: list[tuple[object, str]] = [
     ({}, "number: is required"),
     ({"number": "A-1", "cuont": 1}, "cuont: is not a parameter of this tool"),
+    ({"number": "A-1", "closed": {"x": 1, "y": 2}}, "closed.y: is not declared"),
     ({"number": "x"}, "number: string should match pattern '^A-[0-9]+$' (got string)"),
     ({"number": 1}, "number: should be a valid string (got integer)"),
     ({"number": None}, "number: should be a valid string (got null)"),

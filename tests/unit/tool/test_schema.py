@@ -1117,6 +1117,7 @@ def test_no_type_takes_what_its_schema_does_not_tell(which: int, value: Any) -> 
 BENT: list[tuple[Any, Any]] = [
     *((str, 3), (str, True), (list[int], {"0": 1}), (list[int], 3), (dict[str, int], []), (int, "x")),
     *((int, True), (int, "1_000"), (int, " 5 "), (int, "05"), (int, "+5"), (int, 12345678901234567.0), (int, 2.0**53)),
+    *((float, "1e999"), (list[float], "[1e999]"), (int, "9" * 5_000), (float, 10**400)),
     *((int, "12345678901234567.0"), (int, 1.5), (int, "1.5"), (float, True), (float, "NaN"), (float, "1_0.5")),
     *((bool, 1), (bool, 0), (bool, 1.0), (bool, "t"), (bool, "off"), (bool, "yes"), (bool, "true"), (bool, "1")),
     *((dt.date, 0), (dt.date, "86400"), (dt.datetime, 1_700_000_000), (dt.datetime, "1700000000"), (dt.time, 1.5)),
