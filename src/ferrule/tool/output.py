@@ -40,6 +40,9 @@ class _Sent(GenerateJsonSchema):
     def timedelta_schema(self, schema: Any) -> Any:
         return {"type": "number"}
 
+    def decimal_schema(self, schema: Any) -> Any:
+        return {"type": "string"}
+
     def named_tuple_schema(self, schema: Any) -> Any:
         return self.fields(schema["fields"])
 

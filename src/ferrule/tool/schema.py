@@ -156,6 +156,10 @@ class _Lean(GenerateJsonSchema):
     def timedelta_schema(self, schema: Any) -> Any:
         return {"anyOf": [{"type": "number", "description": "Seconds."}, {"type": "string", "format": "duration"}]}
 
+    def decimal_schema(self, schema: Any) -> Any:
+        made = super().decimal_schema(schema)  # before pydantic 2.14 with a pattern that forbids exponents
+        return {"anyOf": [{k: v for k, v in option.items() if k != "pattern"} for option in made["anyOf"]]}
+
 
 class _Marking(_Lean):
     """Marks both alternatives of a Decimal."""

@@ -363,6 +363,11 @@ class FunctionTool(Tool, Generic[P, R]):
     @functools.cached_property
     def _own(self) -> dict[str, Any]:
         """Defaults that a call could change, so that each call needs its own."""
+        function = inspect.unwrap(self.function)
+        if inspect.isfunction(function):  # most have none, and to read a signature is dear
+            written = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+            if not any(map(_is_mutable, written)):
+                return {}
         return {name: default for name, default in self._defaults.items() if _is_mutable(default)}
 
     @functools.cached_property
