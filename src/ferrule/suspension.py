@@ -199,7 +199,8 @@ def _asks_for_secret(schema: object) -> bool:
         seen.add(id(value))
         if is_a(value, Mapping):
             found = cast("Mapping[str, object]", value)
-            if found.get("format") == "password":
+            kind = found.get("format")
+            if found.get("writeOnly") is True or (is_a(kind, str) and kind.lower() == "password"):
                 return True
             todo.extend(found.values())
         elif is_a(value, (list, tuple)):

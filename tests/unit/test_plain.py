@@ -13,12 +13,15 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
+from ipaddress import IPv4Address, ip_interface
 from pathlib import Path
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from pydantic import BaseModel, Field, PlainSerializer, RootModel, SecretStr, computed_field, field_serializer
+from pydantic import AnyUrl, BaseModel, Field, PlainSerializer, RootModel, SecretStr, computed_field, field_serializer
 from pydantic import model_serializer as serializer
 from pydantic.dataclasses import dataclass as checked_dataclass
 from tests.unit.values import (
@@ -120,7 +123,12 @@ TABLE: list[tuple[Any, Any]] = [
     (TimeoutError(), {"type": "TimeoutError", "message": ""}),
     (SecretStr("hunter2"), "**********"),
     (Opaque("a.B", "text"), "text"),
-    (complex(1, 2), {"type": "complex", "text": "(1+2j)"}),
+    (complex(1, 2), "(1+2j)"),
+    (Fraction(1, 3), "1/3"),
+    (IPv4Address("192.0.2.1"), "192.0.2.1"),
+    (ip_interface("2001:db8::1/64"), "2001:db8::1/64"),
+    (ZoneInfo("UTC"), "UTC"),
+    (AnyUrl("https://example.org/a"), "https://example.org/a"),
     (int, {"type": "type", "text": "<class 'int'>"}),
     (object(), {"type": "object", "text": "object"}),
 ]

@@ -198,10 +198,14 @@ ASKING: list[Any] = [
     {"anyOf": [{"type": "null"}, {"items": [PASSWORD]}]},
     {"$defs": {"x": {"allOf": ({}, PASSWORD)}}},
     deep(PASSWORD, 5_000),
+    {"type": "string", "format": "Password"},
+    {"properties": {"pin": {"type": "string", "writeOnly": True}}},
 ]
 
 
-@pytest.mark.parametrize("schema", ASKING, ids=["itself", "property", "branch", "definition", "deep"])
+@pytest.mark.parametrize(
+    "schema", ASKING, ids=["itself", "property", "branch", "definition", "deep", "spelling", "write only"]
+)
 def test_a_schema_that_asks_for_a_password_is_refused(schema: Any) -> None:
     expected = "request 'r' asks for a password in its schema. Keep secrets in a connection."
     assert expected == refused(Request, {"id": "r", "kind": "input", "prompt": "?", "data": {"schema": schema}})

@@ -500,7 +500,7 @@ DAMAGED: list[tuple[Any, Opaque]] = [
     ({"$duration": [10**30]}, Opaque("$duration", '{"$duration":[1000000000000000000000000000000]}')),
     ({"$opaque": ["one"]}, Opaque("$opaque", '{"$opaque":["one"]}')),
     ({"$later": [{"$int": "1"}]}, Opaque("$later", '{"$later":[{"$int":"1"}]}')),
-    ({"$blob": 5}, Opaque("blob", "None")),
+    ({"$blob": 5}, Opaque("blob", "null")),
     ({"$object": 5}, Opaque("5", "null")),
     ({"$object": [1], "value": 2}, Opaque("[1]", "2")),
 ]
@@ -509,6 +509,13 @@ DAMAGED: list[tuple[Any, Opaque]] = [
 @pytest.mark.parametrize(("data", "expected"), DAMAGED, ids=[str(d)[:40] for d, _ in DAMAGED])
 def test_what_cannot_be_understood_is_shown_as_it_is(data: Any, expected: Opaque) -> None:
     assert [expected, 7] == restore([data, 7], load=lambda ref: base64.b64decode(ref), annotation=Point)
+
+
+@pytest.mark.parametrize("tag", ["$int", "$float", "$decimal", "$blob", "$opaque", "$object", "$later"])
+def test_a_number_with_more_digits_than_python_writes_is_shown_too(tag: str) -> None:
+    for payload in (16**4000, [16**4000], {"ref": 16**4000}):
+        found = restore({tag: payload})
+        assert type(found) in (Opaque, Decimal)
 
 
 def test_data_of_any_depth_is_restored() -> None:

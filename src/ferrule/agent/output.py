@@ -6,7 +6,7 @@ from typing import Any
 
 from ferrule.errors import JSONSyntaxError
 from ferrule.provider.base import OutputSchema
-from ferrule.tool.arguments import Fault, fault_text
+from ferrule.tool.arguments import Fault, fault_text, read_kindly
 from ferrule.tool.schema import read_type
 
 
@@ -42,9 +42,16 @@ class Output:
             InvalidOutput: It does not fit.
         """
         try:
-            found: Any = self._signature.check(text)
+            found = self._found(text)
         except JSONSyntaxError as error:
             raise InvalidOutput(f"The answer is not valid JSON: {error}.") from None
         except Fault as error:
             raise InvalidOutput(f"The answer does not fit the schema. {fault_text(error)}.") from None
         return found["result"] if self._wrapped else found
+
+    def _found(self, text: str) -> Any:
+        try:
+            return self._signature.check(text)
+        except Fault as fault:
+            problem = fault
+        return read_kindly(self._signature, text, problem)[0]

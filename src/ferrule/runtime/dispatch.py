@@ -235,7 +235,7 @@ async def _before(
 def _frozen(tool: Tool, values: Mapping[str, Any]) -> ToolResult | tuple[dict[str, Any], str | bytes]:
     """Arguments that somebody changed, checked like any others."""
     try:
-        return read(tool.parameters, dumps(plain(values, big_ints="number")), omit_blank=tool.omit_blank)
+        return read(tool.parameters, values, omit_blank=tool.omit_blank)
     except InvalidArguments as error:
         text = f"Tool {tool.name!r} was not called: its arguments were changed and do not fit. {error}"
         return ToolResult.failed(text, code="invalid_arguments")

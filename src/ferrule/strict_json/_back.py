@@ -126,7 +126,7 @@ def _blob(blob: Any, load: Load | None) -> Any:
     found = cast("dict[str, Any]", blob) if isinstance(blob, dict) else {}
     ref = found.get("ref")
     if load is None or not isinstance(ref, str):
-        return Opaque("blob", str(ref))
+        return Opaque("blob", ref if isinstance(ref, str) else text_of(ref))
     raw = load(ref)
     try:
         return raw.decode() if found.get("kind") == "text" else raw

@@ -324,7 +324,14 @@ def int_as_number(x: int) -> int | Leaf:
     return Leaf(text if text[:2] == "0x" or text[:3] == "-0x" else x)
 
 
+_TEXTUAL = frozenset(
+    {"ipaddress._IPAddressBase", "zoneinfo.ZoneInfo", "fractions.Fraction", "complex", "pydantic.networks._BaseUrl"}
+)
+
+
 def _plain_unknown(x: object) -> Shape:
+    if any(class_name(base) in _TEXTUAL for base in type(x).__mro__):
+        return Leaf(str(x))
     return Object((("type", type_name(x)), ("text", _text_of(x))))
 
 

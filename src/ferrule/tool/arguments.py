@@ -76,15 +76,46 @@ def read(parameters: Parameters, arguments: object, *, omit_blank: bool = False)
         return parameters.check(text), text
     except (JSONSyntaxError, Fault) as error:
         problem = error
-    mended = _mend(parameters.schema, text) if isinstance(problem, Fault) else None
-    if mended is not None:
-        text = _without_blanks(parameters.schema, mended) if omit_blank else mended
+    if isinstance(problem, Fault):
         try:
-            return parameters.check(text), text
+            return read_kindly(parameters, text, problem, omit_blank=omit_blank)
         except Fault as fault:
             problem = fault
     # Raised here and not in a handler: what was caught may hold the arguments.
     raise InvalidArguments(_sentence(problem))
+
+
+def read_kindly(
+    parameters: Parameters, text: str | bytes, fault: Fault, *, omit_blank: bool = False
+) -> tuple[dict[str, Any], str | bytes]:
+    """Check once more what did not fit, with each value in the form that its place wants, where it has one.
+
+    In a place that admits no text, JSON text of an object, an array or a number
+    is what it says; where an integer is wanted, `3.0` is 3.
+
+    Args:
+        parameters: What is wanted.
+        text: JSON text that does not fit.
+        fault: Why.
+        omit_blank: As for `read`.
+
+    Returns:
+        As `read`.
+
+    Raises:
+        Fault: It still does not fit.
+
+    Since 0.1.
+    """
+    mended = _mend(parameters.schema, text)
+    if mended is None:
+        raise fault
+    given = _without_blanks(parameters.schema, mended) if omit_blank else mended
+    try:
+        return parameters.check(given), given
+    except JSONSyntaxError:  # of a number inside a text, beyond the range of a float
+        pass
+    raise fault
 
 
 def as_text(arguments: object) -> str | bytes:
@@ -153,6 +184,9 @@ def _json_value(value: Any) -> Any:
     for method, options in (("get_secret_value", {}), ("tolist", {}), ("model_dump", {"by_alias": True})):
         if hasattr(cls, method):
             return getattr(value, method)(**options)
+    text = plain(value)  # of an address, a zone, a fraction; a description of anything else
+    if isinstance(text, str):
+        return text
     raise TypeError(f"{kind_of(value)} has no JSON form")
 
 
@@ -255,21 +289,39 @@ def _digits(find: References, schema: Schema, data: Any) -> Any:
 
 
 def _mend(schema: Schema, text: str | bytes) -> bytes | None:
-    """The text with JSON text unwrapped where an object or array is wanted; None when there is none."""
+    """The text with values in the form that their places want; None when there is nothing to change."""
     data = parse(text, exact=True)
-    mended = _change(References(schema), schema, data, _unwrap, 0)
-    return None if mended == data else dumps(mended)
+    mended = dumps(_change(References(schema), schema, data, _fitted, 0))
+    return None if mended == dumps(data) else mended
 
 
-def _unwrap(find: References, schema: Schema, data: Any) -> Any:
-    wanted = {kind for leaf in _leaves(find, schema) for kind in _types(leaf)} if isinstance(data, str) else set[str]()
-    if "string" in wanted or not wanted & {"object", "array"}:
+def _fitted(find: References, schema: Schema, data: Any) -> Any:
+    if not isinstance(data, (str, float, Decimal)):
+        return data
+    wanted = {kind for leaf in _leaves(find, schema) for kind in _types(leaf)}
+    if not isinstance(data, str):
+        return _whole(data) if "integer" in wanted and "number" not in wanted else data
+    if "string" in wanted or wanted.isdisjoint(_UNWRAPPED):
         return data
     try:
-        found = parse(data, exact=True)
+        found: Any = parse(data, exact=True)
     except JSONSyntaxError:
         return data
-    return found if json_type(found) in wanted else data
+    if json_type(found) in ("object", "array"):
+        return found if json_type(found) in wanted else data
+    if isinstance(found, bool) or not isinstance(found, (int, float, Decimal)) or data != data.strip():
+        return data
+    if "number" in wanted:
+        return found
+    return _whole(found) if "integer" in wanted and isinstance(_whole(found), int) else data
+
+
+_UNWRAPPED = ("object", "array", "number", "integer")
+
+
+def _whole(number: int | float | Decimal) -> int | float | Decimal:
+    """An integer written with a fraction of zeros, while a float still holds every integer."""
+    return int(number) if abs(number) < 2**53 and number == int(number) else number
 
 
 def _change(

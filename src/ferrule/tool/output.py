@@ -19,17 +19,39 @@ from itertools import islice
 from typing import Annotated, Any, NoReturn, Union, cast, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
 
 from ferrule.content import Part
 from ferrule.errors import ToolDefinitionError
 from ferrule.result import Failure, ToolResult
 from ferrule.strict_json import dumps, kind_of, plain
+from ferrule.tool.annotation import readable
 from ferrule.tool.arguments import path_text, schema_check
 from ferrule.tool.reference import Schema
-from ferrule.tool.schema import readable
+from ferrule.tool.strict import finite_validator
 
-_FREE = (Any, None, type(None), inspect.Signature.empty, object, NoReturn)
+_FREE = (Any, inspect.Signature.empty, object, NoReturn)
 _STREAMS = (Generator, Iterator, Iterable, AsyncGenerator, AsyncIterator, AsyncIterable)
+
+
+class _Sent(GenerateJsonSchema):
+    """What `plain` writes, where pydantic would write something else."""
+
+    def timedelta_schema(self, schema: Any) -> Any:
+        return {"type": "number"}
+
+    def decimal_schema(self, schema: Any) -> Any:
+        return {"type": "string"}
+
+    def named_tuple_schema(self, schema: Any) -> Any:
+        return self.fields(schema["fields"])
+
+    def call_schema(self, schema: Any) -> Any:  # of a NamedTuple before pydantic 2.14
+        return self.fields(schema["arguments_schema"]["arguments_schema"])
+
+    def fields(self, fields: list[Any]) -> dict[str, Any]:
+        properties = {field["name"]: self.generate_inner(field["schema"]) for field in fields}
+        return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +96,7 @@ def output_check(declared: Any, returns: Any, name: str) -> OutputCheck | None:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(readable(annotation))
         # By the names of the fields: that is how a value is sent, whatever aliases it is read by.
-        schema = adapter.json_schema(mode="serialization", by_alias=False)
+        schema = adapter.json_schema(mode="serialization", by_alias=False, schema_generator=_Sent)
     except Exception as error:  # whatever the annotation's own hooks raise
         if declared is not None:
             reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
@@ -95,19 +117,24 @@ def _is_free(annotation: Any) -> bool:
     return isinstance(kind, type) and (issubclass(kind, ToolResult | Part | bytes | bytearray) or kind in _STREAMS)
 
 
+_PLAIN = (str, int, bool, type(None))
+
+
 def _by_type(adapter: TypeAdapter[Any], annotation: Any) -> Callable[[Any], str | None]:
+    validator = finite_validator(adapter.core_schema)
+
     def fault(value: Any) -> str | None:
-        if type(value) is annotation and annotation in (str, int, bool):
+        if type(value) is annotation and annotation in _PLAIN:
             return None
         try:
-            adapter.validate_python(value, strict=True, by_alias=False, by_name=True)
+            validator.validate_python(value, strict=True, by_alias=False, by_name=True)
         except Exception:  # validators of the user's classes may raise anything
             pass
         else:
             return None
         try:  # not of the type itself, but its JSON may fit: a dict for a model, a tuple for a list
             text = dumps(plain(value, big_ints="number"))
-            adapter.validate_json(text, strict=True, by_alias=False, by_name=True)
+            validator.validate_json(text, strict=True, by_alias=False, by_name=True)
         except ValidationError as error:
             return _text((path_text(e["loc"]), e["msg"]) for e in error.errors(include_url=False, include_input=False))
         except Exception as error:  # the same

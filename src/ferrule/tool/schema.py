@@ -11,27 +11,26 @@ import functools
 import inspect
 import json
 import re
-import sys
 import types
-import typing
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Union, cast, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 import typing_extensions
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, SchemaValidator, to_jsonable_python
-from typing_extensions import Format, get_annotations
 
 from ferrule.errors import ToolDefinitionError
 from ferrule.lazy import LazyModule
 from ferrule.strict_json import kind_of, parse
+from ferrule.tool.annotation import first_sentence, hints_of, innermost, local_names, own_names, readable
 from ferrule.tool.arguments import EXACT, Fault, json_type, path_text, refuse_taken, with_digits
 from ferrule.tool.docstring import About, parse_docstring
 from ferrule.tool.reference import Schema
+from ferrule.tool.strict import strict_validator, takes_anything
 
 if TYPE_CHECKING:
     from pydantic import fields as pydantic_fields
@@ -51,7 +50,8 @@ class Signature:
         injected: Names of the parameters that get the context.
         description: The docstring without its parameter block.
         returns: The return annotation, or `inspect.Signature.empty`.
-        fills: Whether the check adds defaults of its own, so that the count of arguments proves nothing.
+        loose: Whether the text has to be read strictly besides: the check adds defaults of its own, so that the count
+            of arguments proves nothing, or takes any value as its fast reader reads it.
         taken: Names that the function uses itself, so that none of its `**kwargs` can have them.
         exact: The schema with what becomes a Decimal marked, if anything does.
 
@@ -63,7 +63,7 @@ class Signature:
     injected: tuple[str, ...]
     description: str
     returns: Any
-    fills: bool = False
+    loose: bool = False
     taken: frozenset[str] = frozenset()
     exact: Schema | None = None
 
@@ -86,7 +86,7 @@ class Signature:
             errors = [{"loc": (), "type": "", "msg": f"cannot be checked, a validator raised {kind_of(error)}"}]
         else:
             source = text if isinstance(text, str) else text.decode()
-            if self.fills or source.count(":") != len(found) or "NaN" in source or "Infinity" in source:
+            if self.loose or source.count(":") != len(found) or "NaN" in source or "Infinity" in source:
                 self.parsed(source)  # the fast reader takes NaN, and the last of duplicate keys
             if self.taken:
                 refuse_taken(self.taken, self.parsed(source))
@@ -130,7 +130,7 @@ def _rule(error: Any, value: Any) -> str:
     if error["type"] == "missing":
         return "is required"
     if error["type"] == "extra_forbidden":
-        return "is not a parameter of this tool"
+        return "is not a parameter of this tool" if len(error["loc"]) == 1 else "is not declared"
     if error["type"] == "json_invalid":  # valid, as we know by now
         return "is nested too deeply"
     if error["type"] == "union_tag_invalid":
@@ -152,6 +152,13 @@ class _Lean(GenerateJsonSchema):
     def default_schema(self, schema: Any) -> Any:
         made = super().default_schema(schema)
         return made if _is_json(schema.get("default")) else {k: v for k, v in made.items() if k != "default"}
+
+    def timedelta_schema(self, schema: Any) -> Any:
+        return {"anyOf": [{"type": "number", "description": "Seconds."}, {"type": "string", "format": "duration"}]}
+
+    def decimal_schema(self, schema: Any) -> Any:
+        made = super().decimal_schema(schema)  # before pydantic 2.14 with a pattern that forbids exponents
+        return {"anyOf": [{k: v for k, v in option.items() if k != "pattern"} for option in made["anyOf"]]}
 
 
 class _Marking(_Lean):
@@ -237,7 +244,7 @@ def read_around(
     except ToolDefinitionError:  # the given schema may be there because the annotations cannot be read
         hints = {}
     injected = tuple(p.name for p in parameters if p.name in hints and _is_context(hints[p.name], context))
-    taken = _own_names(function) - {p.name for p in parameters if p.name not in injected}
+    taken = own_names(function) - {p.name for p in parameters if p.name not in injected}
     description = _about(function, parameters, name).description
     return injected, taken, description, hints.get("return", inspect.Signature.empty)
 
@@ -253,7 +260,7 @@ def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Paramet
 
 
 def _all_hints(function: Callable[..., Any], parameters: list[inspect.Parameter], name: str) -> dict[str, Any]:
-    return {p.name: p.annotation for p in parameters if p.annotation is not p.empty} | _hints(function, name)
+    return {p.name: p.annotation for p in parameters if p.annotation is not p.empty} | hints_of(function, name)
 
 
 def _about(function: Callable[..., Any], parameters: list[inspect.Parameter], name: str) -> About:
@@ -277,12 +284,12 @@ def _read(function: Callable[..., Any], context: type, name: str) -> Signature:
             injected.append(p.name)
         else:
             fields[p.name] = _field(p, annotation, about.parameters.get(p.name), name)
-    schema, validator, exact = _compile(fields, extra, name, function)
+    schema, validator, exact, loose = _compile(fields, extra, name, function)
     returns = hints.get("return", inspect.Signature.empty)
     optional = sum(get_origin(f) is typing_extensions.NotRequired for f in fields.values())
-    fills = optional + len(schema.get("required", ())) < len(fields)
-    taken = _own_names(function) - set(schema["properties"]) if extra else frozenset[str]()
-    return Signature(schema, validator, tuple(injected), about.description, returns, fills, taken, exact)
+    loose = loose or optional + len(schema.get("required", ())) < len(fields)
+    taken = own_names(function) - set(schema["properties"]) if extra else frozenset[str]()
+    return Signature(schema, validator, tuple(injected), about.description, returns, loose, taken, exact)
 
 
 def _annotation(p: inspect.Parameter, hints: Mapping[str, Any], tool: str) -> Any:
@@ -297,7 +304,7 @@ def _annotation(p: inspect.Parameter, hints: Mapping[str, Any], tool: str) -> An
         try:
             return readable(hints[p.name])
         except Exception as error:  # a TypedDict's own annotations may be any expressions
-            raise ToolDefinitionError(f"{where} cannot be described: {_first_sentence(error)}") from error
+            raise ToolDefinitionError(f"{where} cannot be described: {first_sentence(error)}") from error
     if p.kind is _KINDS.VAR_KEYWORD:
         return Any
     raise ToolDefinitionError(
@@ -352,14 +359,20 @@ def _shown(p: inspect.Parameter, tool: str) -> list[_Shown]:
     return [_Shown(shown)] if _is_json(shown) else []
 
 
-def _compile(
-    fields: dict[str, Any], extra: dict[str, Any], name: str, function: Any
-) -> tuple[Schema, SchemaValidator, Schema | None]:
+class _Described(NamedTuple):
+    """A type as JSON Schema and as a check, and what a Signature keeps besides."""
+
+    schema: Schema
+    validator: SchemaValidator
+    exact: Schema | None
+    loose: bool
+
+
+def _compile(fields: dict[str, Any], extra: dict[str, Any], name: str, function: Any) -> _Described:
     try:
-        adapter, schema, exact = _describe(fields, extra, name, function)
+        return _describe(fields, extra, name, function)
     except Exception as error:  # whatever the annotations' own hooks raise: one that cannot be described is refused
         raise ToolDefinitionError(_why({**fields, **extra}, name, function, error)) from error
-    return schema, cast("SchemaValidator", adapter.validator), exact
 
 
 def _mentions(schema: Any, key: str) -> bool:
@@ -368,9 +381,7 @@ def _mentions(schema: Any, key: str) -> bool:
     return key in found or any(_mentions(s, key) for s in inner)
 
 
-def _describe(
-    fields: dict[str, Any], extra: dict[str, Any], name: str, function: Any
-) -> tuple[TypeAdapter[Any], Schema, Schema | None]:
+def _describe(fields: dict[str, Any], extra: dict[str, Any], name: str, function: Any) -> _Described:
     config = ConfigDict(val_json_bytes="base64", ser_json_bytes="base64", allow_inf_nan=False)
     if extra:
         table = cast("Any", typing_extensions.TypedDict)(name, fields, extra_items=next(iter(extra.values())))
@@ -382,21 +393,22 @@ def _describe(
         warnings.simplefilter("ignore")  # pydantic warns of defaults that JSON cannot hold
         adapter: TypeAdapter[Any] = TypeAdapter(table)
         if not adapter.pydantic_complete:  # a class's own annotations name classes local to a function
-            adapter.rebuild(force=True, _types_namespace=_local_names(_target(function)))
-        schema, exact = _schemas(adapter)
-    if "properties" not in schema:
+            adapter.rebuild(force=True, _types_namespace=local_names(innermost(function)))
+        made = _described(adapter)
+    if "properties" not in made.schema:
         raise TypeError("its type stands for all parameters")  # typing.Self
-    if len(schema["properties"]) < len(fields):
+    if len(made.schema["properties"]) < len(fields):
         raise TypeError("two of them share an alias")
-    return adapter, schema, exact
+    return made
 
 
-def _schemas(adapter: TypeAdapter[Any]) -> tuple[Schema, Schema | None]:
-    """The schema to show, and the one with what becomes a Decimal marked, if anything does."""
-    marked = adapter.json_schema(schema_generator=_Marking)
-    if not _mentions(marked, EXACT):
-        return _without_titles(marked), None
-    return _without_titles(adapter.json_schema(schema_generator=_Lean)), marked
+def _described(adapter: TypeAdapter[Any]) -> _Described:
+    """The schema to show, the check, and the schema with what becomes a Decimal marked, if anything does."""
+    schema, exact = adapter.json_schema(schema_generator=_Marking), None
+    if _mentions(schema, EXACT):
+        schema, exact = adapter.json_schema(schema_generator=_Lean), schema
+    core = adapter.core_schema
+    return _Described(_without_titles(schema), strict_validator(core), exact, takes_anything(core))
 
 
 def is_field(default: object) -> bool:
@@ -427,16 +439,14 @@ def read_type(annotation: Any, name: str) -> tuple[Signature, bool]:
     """
     annotation = readable(annotation)
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-        schema, exact = _schemas(adapter)
-        wrapped = "properties" not in schema
+        made = _described(TypeAdapter(annotation))
+        wrapped = "properties" not in made.schema
         if wrapped:
-            adapter, schema, exact = _describe({"result": annotation}, {}, "Result", None)
+            made = _describe({"result": annotation}, {}, "Result", None)
     except Exception as error:  # whatever the annotation's own hooks raise
         reason = str(error).partition("\n")[0].rstrip(".")
         raise ToolDefinitionError(f"{name} cannot be described as JSON: {reason}.") from error
-    check = cast("SchemaValidator", adapter.validator)
-    return Signature(schema, check, (), "", annotation, fills=True, exact=exact), wrapped
+    return Signature(made.schema, made.validator, (), "", annotation, loose=True, exact=made.exact), wrapped
 
 
 def _why(fields: dict[str, Any], name: str, function: Any, error: Exception) -> str:
@@ -446,14 +456,10 @@ def _why(fields: dict[str, Any], name: str, function: Any, error: Exception) -> 
             _describe({parameter: annotation}, {}, name, function)
         except Exception as alone:  # any complaint about this one parameter is the one to show
             return (
-                f"parameter {parameter!r} of tool {name!r} cannot be described: {_first_sentence(alone)} "
+                f"parameter {parameter!r} of tool {name!r} cannot be described: {first_sentence(alone)} "
                 "Use a type that JSON can carry, or pass schema= to @tool."
             )
-    return f"the parameters of tool {name!r} cannot be described together: {_first_sentence(error)}"
-
-
-def _first_sentence(error: Exception) -> str:
-    return str(error).partition("\n")[0].partition(". ")[0].rstrip(".") + "."
+    return f"the parameters of tool {name!r} cannot be described together: {first_sentence(error)}"
 
 
 def _without_titles(schema: Schema) -> Schema:
@@ -463,134 +469,3 @@ def _without_titles(schema: Schema) -> Schema:
         if definition.get("title") == name:
             del definition["title"]
     return schema
-
-
-# -- annotations ------------------------------------------------------------------------------------------------
-
-
-def readable(annotation: Any) -> Any:
-    """The annotation with what pydantic does not take, or not at once, exchanged for its equal.
-
-    `Iterable` becomes a list, so that its items are checked before the call;
-    before Python 3.12, a TypedDict of `typing` becomes one of `typing_extensions`.
-
-    Args:
-        annotation: Any annotation; both are found at any depth of it.
-
-    Since 0.1.
-    """
-    return _exchange(annotation, {})
-
-
-def _exchange(annotation: Any, made: dict[Any, Any]) -> Any:
-    if sys.version_info < (3, 12) and type(annotation).__module__ == "typing" and typing.is_typeddict(annotation):
-        return made[annotation] if annotation in made else _typed_dict(annotation, made)
-    origin, args = get_origin(annotation), get_args(annotation)
-    if annotation in (Iterable, typing.Iterable):
-        return list
-    if origin is Annotated:
-        return Annotated[(_exchange(args[0], made), *args[1:])]
-    new: tuple[Any, ...] = tuple(_exchange(a, made) for a in args)
-    if origin is Iterable:
-        return list[new]
-    if new == args:
-        return annotation
-    if origin is types.UnionType:
-        return functools.reduce(lambda a, b: a | b, new)
-    return origin[new[0] if len(new) == 1 else new]
-
-
-def _typed_dict(table: Any, made: dict[Any, Any]) -> Any:
-    """The same TypedDict by `typing_extensions`; made empty at first, since it may refer to itself."""
-    new: Any = cast("Any", typing_extensions.TypedDict)(table.__name__, {})
-    made[table] = new
-    new.__doc__, new.__module__ = table.__doc__, table.__module__
-    new.__required_keys__, new.__optional_keys__ = table.__required_keys__, table.__optional_keys__
-    try:
-        hints = typing.get_type_hints(table, include_extras=True)
-    except NameError:
-        hints = typing.get_type_hints(table, None, _local_names(table), include_extras=True)
-    new.__annotations__ = {key: _exchange(a, made) for key, a in hints.items()}
-    return new
-
-
-def _layers(function: Any) -> Iterator[Any]:
-    """A callable and what it calls in turn: inside partials, wrappers, methods and callable objects."""
-    while True:
-        yield function
-        if isinstance(function, functools.partial):
-            function = cast("functools.partial[Any]", function).func
-        elif hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
-        elif hasattr(function, "__func__"):
-            function = function.__func__
-        elif inspect.isclass(function):
-            yield function.__init__
-            return
-        elif inspect.isroutine(function):
-            return
-        else:
-            function = type(function).__call__
-
-
-def _target(function: Any) -> Any:
-    """The function whose annotations count."""
-    return list(_layers(function))[-1]
-
-
-def _own_names(function: Any) -> frozenset[str]:
-    """Names of all parameters on the way to the body: also `self`, the context, and what wrappers and partials fill."""
-    codes = [layer.__code__ for layer in _layers(function) if inspect.isfunction(layer)]
-    return frozenset(
-        name for c in codes for name in c.co_varnames[c.co_posonlyargcount : c.co_argcount + c.co_kwonlyargcount]
-    )
-
-
-def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
-    target = _target(function)
-    try:
-        return typing.get_type_hints(target, include_extras=True)
-    except Exception:  # an annotation may be any expression; alone, each tells whose fault it is
-        pass
-    found: dict[str, Any] = {}
-    written = get_annotations(target, format=Format.FORWARDREF)
-    for key, annotation in written.items():
-        try:
-            found[key] = _resolve(annotation, target)
-        except Exception as error:
-            whose = "the return annotation" if key == "return" else f"the annotation of parameter {key!r}"
-            raise ToolDefinitionError(
-                f"{whose} of tool {name!r} cannot be read: {_first_sentence(error)} "
-                "Import what it names at run time, not only under TYPE_CHECKING."
-            ) from error
-    return found
-
-
-def _resolve(annotation: Any, target: Any) -> Any:
-    def alone() -> None: ...
-
-    alone.__annotations__ = {"it": annotation}
-    names = getattr(target, "__globals__", {})
-    return typing.get_type_hints(alone, names, _local_names(target), include_extras=True)["it"]
-
-
-def _local_names(target: Any) -> dict[str, Any]:
-    """Names visible where a function was written: its closure, then the frames that are defining the tool."""
-    found: dict[str, Any] = {}
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] - classes local to a function live nowhere else
-    frames: list[Any] = []
-    while frame is not None:
-        if not frame.f_globals.get("__name__", "").startswith("ferrule."):
-            frames.append(frame)
-        frame = frame.f_back
-    for f in reversed(frames[:3]):
-        found.update(f.f_locals)
-    cells = (
-        zip(target.__code__.co_freevars, target.__closure__ or (), strict=False) if hasattr(target, "__code__") else ()
-    )
-    for key, cell in cells:
-        try:
-            found[key] = cell.cell_contents
-        except ValueError:
-            continue
-    return found

@@ -7,10 +7,12 @@ serves a thousand runs at once.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import inspect
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, MutableSequence, MutableSet
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
@@ -73,14 +75,19 @@ def _is_number(low: float) -> Callable[[Any], bool]:
     return lambda v: isinstance(v, int | float) and not isinstance(v, bool) and v >= low and v == v
 
 
+def _is_seconds(v: Any) -> bool:
+    return _is_number(0)(v) and v > 0 and (v < _NO_FLOAT or v == math.inf)
+
+
 def _is_callable_or_none(v: Any) -> bool:
     return v is None or callable(v)
 
 
+_NO_FLOAT = 2**1023  # from here on an integer may be none
 _is_positive = _is_number(1)
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "effect": (lambda v: v in EFFECTS, "one of read, idempotent, once"),
-    "timeout": (lambda v: _is_number(0)(v) and v > 0, "seconds, above 0"),
+    "timeout": (_is_seconds, "seconds, above 0"),
     "approval": (lambda v: isinstance(v, bool) or callable(v), "True, False or a callable"),
     "preview": (_is_callable_or_none, "a callable or None"),
     "check": (_is_callable_or_none, "a callable or None"),
@@ -95,7 +102,8 @@ def _check_declaration(name: str, given: Mapping[str, Any]) -> None:
     for key, value in given.items():
         fits, wanted = _CHECKS[key]
         if not fits(value):
-            shown = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
+            is_short = isinstance(value, str | float | None) or (isinstance(value, int) and value.bit_length() < 100)
+            shown = repr(value) if is_short else type(value).__name__
             raise ToolDefinitionError(f"{key} of tool {name!r} is {shown}. Use {wanted}.")
 
 
@@ -286,20 +294,20 @@ class FunctionTool(Tool, Generic[P, R]):
     function: Callable[P, R]
     name: str = ""  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride] - settled in __post_init__
     description: str = ""  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
-    effect: Effect = UNDECLARED
-    timeout: float = 60.0
-    approval: bool | Callable[[dict[str, Any]], Any] = False
-    preview: Callable[[Context[Any], dict[str, Any]], Any] | None = None
-    check: Callable[[Context[Any], dict[str, Any]], Any] | None = None
-    on_unknown: Literal["ask", "fail"] | None = None
-    retries: int | None = None
-    concurrency: int | None = None
-    serial: bool = False
-    max_output: int | None = 50_000
-    output_schema: Any = None
-    thread: bool = True
+    effect: Effect = Tool.effect
+    timeout: float = Tool.timeout
+    approval: bool | Callable[[dict[str, Any]], Any] = Tool.approval
+    preview: Callable[[Context[Any], dict[str, Any]], Any] | None = Tool.preview
+    check: Callable[[Context[Any], dict[str, Any]], Any] | None = Tool.check
+    on_unknown: Literal["ask", "fail"] | None = Tool.on_unknown
+    retries: int | None = Tool.retries
+    concurrency: int | None = Tool.concurrency
+    serial: bool = Tool.serial
+    max_output: int | None = Tool.max_output
+    output_schema: Any = Tool.output_schema
+    thread: bool = Tool.thread
+    omit_blank: bool = Tool.omit_blank
     process: bool = False
-    omit_blank: bool = False
     schema: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -337,13 +345,38 @@ class FunctionTool(Tool, Generic[P, R]):
             "__wrapped__": self.function,
         }.items():
             object.__setattr__(self, key, value)
+        for name, default in self._own.items():
+            try:
+                copy.deepcopy(default)
+            except Exception as error:  # whatever the objects' own code raises
+                raise ToolDefinitionError(
+                    f"the default of parameter {name!r} of tool {self.name!r} cannot be copied for each call. "
+                    "Use None and build it in the body."
+                ) from error
 
     @functools.cached_property
     def _defaults(self) -> dict[str, Any]:
-        known = self.parameters.schema.get("properties", {})
         signature = inspect.signature(self.function)
         own = {p.name: p.default for p in signature.parameters.values() if p.default is not p.empty}
-        return {name: default for name, default in own.items() if name in known and not is_field(default)}
+        return {name: default for name, default in own.items() if not is_field(default)}
+
+    @functools.cached_property
+    def _own(self) -> dict[str, Any]:
+        """Defaults that a call could change, so that each call needs its own."""
+        function = inspect.unwrap(self.function)
+        if inspect.isfunction(function):  # most have none, and to read a signature is dear
+            written = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+            if not any(map(_is_mutable, written)):
+                return {}
+        return {name: default for name, default in self._defaults.items() if _is_mutable(default)}
+
+    @functools.cached_property
+    def _prepares(self) -> bool:
+        """Whether a call passes more than its arguments."""
+        return bool(self.injected or self._own)
+
+    def _fresh(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {**{name: copy.deepcopy(d) for name, d in self._own.items() if name not in values}, **values}
 
     def whole(self, values: dict[str, Any]) -> dict[str, Any]:
         """The arguments with the function's own defaults for those that were not given.
@@ -351,7 +384,8 @@ class FunctionTool(Tool, Generic[P, R]):
         Args:
             values: Checked arguments by name.
         """
-        return {**self._defaults, **values}
+        known = self.parameters.schema.get("properties", {})
+        return {**{n: d for n, d in self._defaults.items() if n in known}, **self._fresh(values)}
 
     def _check_process(self, injected: tuple[str, ...]) -> None:
         what = f"tool {self.name!r} runs in a process of its own"
@@ -394,9 +428,17 @@ class FunctionTool(Tool, Generic[P, R]):
             values: Checked arguments by name.
             context: Goes to the parameters annotated `Context`.
         """
-        if self.injected:
-            values = {**values, **dict.fromkeys(self.injected, context)}
+        if self._prepares:
+            values = {**self._fresh(values), **dict.fromkeys(self.injected or (), context)}
         return self.function(**values)  # pyright: ignore[reportCallIssue] - checked against the same signature
+
+
+def _is_mutable(default: Any) -> bool:
+    if isinstance(default, tuple):
+        return any(map(_is_mutable, cast("tuple[Any, ...]", default)))
+    cls = cast("Any", type(default))
+    is_made_of_fields = dataclasses.is_dataclass(cls) or hasattr(cls, "__pydantic_fields__")
+    return is_made_of_fields or isinstance(default, MutableSequence | MutableMapping | MutableSet)
 
 
 @overload
@@ -404,23 +446,23 @@ def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
 def tool(
     *,
-    name: str = "",
-    description: str = "",
-    effect: Effect = "once",
-    timeout: float = 60.0,
-    approval: bool | Callable[[dict[str, Any]], bool | Awaitable[bool]] = False,
-    preview: Callable[[Any, Any], Any] | None = None,
-    check: Callable[[Any, Any], Any] | None = None,
-    on_unknown: Literal["ask", "fail"] | None = None,
-    retries: int | None = None,
-    concurrency: int | None = None,
-    serial: bool = False,
-    max_output: int | None = 50_000,
-    output_schema: Any = None,
-    thread: bool = True,
-    process: bool = False,
-    omit_blank: bool = False,
-    schema: Mapping[str, Any] | None = None,
+    name: str = ...,
+    description: str = ...,
+    effect: Effect = ...,
+    timeout: float = ...,
+    approval: bool | Callable[[dict[str, Any]], bool | Awaitable[bool]] = ...,
+    preview: Callable[[Any, Any], Any] | None = ...,
+    check: Callable[[Any, Any], Any] | None = ...,
+    on_unknown: Literal["ask", "fail"] | None = ...,
+    retries: int | None = ...,
+    concurrency: int | None = ...,
+    serial: bool = ...,
+    max_output: int | None = ...,
+    output_schema: Any = ...,
+    thread: bool = ...,
+    process: bool = ...,
+    omit_blank: bool = ...,
+    schema: Mapping[str, Any] | None = ...,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(function: Any = None, /, **declaration: Any) -> Any:
     """Make a tool of a function, bare or with a declaration.

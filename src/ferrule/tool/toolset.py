@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, Union, cast
 
-from ferrule.errors import ToolDefinitionError, ToolNameError, UnknownToolError
+from ferrule.errors import ToolDefinitionError, ToolNameError, UnknownToolError, UsageError
 from ferrule.lazy import LazyModule
 from ferrule.result import ToolResult
 from ferrule.tool.context import Context
@@ -139,8 +139,10 @@ class Toolset:
             context: As for `Tool.call`.
 
         Raises:
-            UsageError: `arguments` is neither a mapping nor text, or `context` is no Context.
+            UsageError: `name` is no text, `arguments` is neither a mapping nor text, or `context` is no Context.
         """
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - anything may be sent
+            raise UsageError(f"the name of a tool to call must be text, not {type(name).__name__}.")
         tool = self.find(name)
         if tool is None:
             return self.unknown(name)

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from pydantic import AnyUrl, BaseModel, BeforeValidator, Field, Strict, field_validator
+from pydantic import AnyUrl, BaseModel, BeforeValidator, ConfigDict, Field, Strict, field_validator
 from tests.clock import run
 
 from ferrule import Context, ToolDefinitionError, UsageError, tool
@@ -462,7 +462,7 @@ def test_json_text_is_unwrapped_where_an_object_or_array_is_wanted(arguments: ob
     ("arguments", "error"),
     [
         ({"to": json.dumps(json.dumps({"x": 1}))}, "to: should be an object (got string)"),
-        ({"to": '{"x":"[1]"}'}, "to.x: should be a valid integer, unable to parse string as an integer (got string)"),
+        ({"to": '{"x":"[1]"}'}, "to.x: should be a valid integer (got string)"),
         ({"to": "[1]"}, "to: should be an object (got string)"),
         ({"to": '{"x":1} ok'}, "to: should be an object (got string)"),
         ({"to": '{"x":1,"x":2}'}, "to: should be an object (got string)"),
@@ -554,6 +554,11 @@ def test_a_foreign_schema_that_branches_without_end_is_read_in_one_pass() -> Non
 # -- errors a model can act on ----------------------------------------------------------------------------------
 
 
+class Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    x: int
+
+
 def order(
     number: Annotated[str, Field(pattern="^A-[0-9]+$")],
     count: Annotated[int, Field(ge=1, le=50)] = 1,
@@ -562,30 +567,31 @@ def order(
     key: int | list[int] | None = None,
     shape: Annotated[Circle | Box, Field(discriminator="kind")] | None = None,
     by_day: dict[int, str] | None = None,
+    closed: Closed | None = None,
 ) -> None: ...
 
 
 FAULTS: list[tuple[object, str]] = [
     ({}, "number: is required"),
     ({"number": "A-1", "cuont": 1}, "cuont: is not a parameter of this tool"),
+    ({"number": "A-1", "closed": {"x": 1, "y": 2}}, "closed.y: is not declared"),
     ({"number": "x"}, "number: string should match pattern '^A-[0-9]+$' (got string)"),
     ({"number": 1}, "number: should be a valid string (got integer)"),
     ({"number": None}, "number: should be a valid string (got null)"),
     ({"number": "A-1", "count": 99}, "count: should be less than or equal to 50 (got integer)"),
     (
         {"number": "A-1", "count": 1.5},
-        "count: should be a valid integer, got a number with a fractional part (got number)",
+        "count: should be a valid integer (got number)",
     ),
     ({"number": "A-1", "hue": "green"}, "hue: should be 'red' or 'blue' (got string)"),
     ({"number": "A-1", "to": [{"x": 1}, {}]}, "to[1].x: is required"),
     (
         {"number": "A-1", "to": [{"x": True}, {"x": []}]},
-        "to[1].x: should be a valid integer (got array)",
+        "to[0].x: should be a valid integer (got boolean); to[1].x: should be a valid integer (got array)",
     ),
     (
         {"number": "A-1", "key": "x"},
-        "key: should be a valid integer, unable to parse string as an integer (got string) "
-        "or should be a valid array (got string)",
+        "key: should be a valid integer (got string) or should be a valid array (got string)",
     ),
     (
         {"number": "A-1", "key": {}},
@@ -594,7 +600,7 @@ FAULTS: list[tuple[object, str]] = [
     ({"number": "A-1", "shape": {"kind": "cone"}}, "shape: should have a tag among 'circle', 'box'"),
     (
         {"number": "A-1", "shape": {"kind": "box", "note": [], "sizes": [1, "x"]}},
-        "shape.sizes[1]: should be a valid integer, unable to parse string as an integer (got string)",
+        "shape.sizes[1]: should be a valid integer (got string)",
     ),
     (
         {"number": "A-1", "by_day": {"mon": "a"}},

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import collections
+import copy
+import dataclasses
 import functools
+import threading
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from tests.clock import run
 
 from ferrule import Context, FunctionTool, Tool, ToolDefinition, ToolDefinitionError, tool
@@ -34,6 +41,9 @@ WRONG: list[tuple[str, Any, str]] = [
     ("timeout", "10", "timeout of tool 'find' is '10'. Use seconds, above 0."),
     ("timeout", None, "timeout of tool 'find' is None. Use seconds, above 0."),
     ("timeout", True, "timeout of tool 'find' is True. Use seconds, above 0."),
+    ("timeout", 10**400, "timeout of tool 'find' is int. Use seconds, above 0."),
+    ("timeout", -(10**400), "timeout of tool 'find' is int. Use seconds, above 0."),
+    ("timeout", float("-inf"), "timeout of tool 'find' is -inf. Use seconds, above 0."),
     ("timeout", float("nan"), "timeout of tool 'find' is nan. Use seconds, above 0."),
     ("approval", "yes", "approval of tool 'find' is 'yes'. Use True, False or a callable."),
     ("approval", None, "approval of tool 'find' is None. Use True, False or a callable."),
@@ -62,11 +72,17 @@ def test_a_wrong_option_is_refused_when_a_class_tool_is_written(option: str, val
     assert refusal(type, "find", (Tool,), body) == text
 
 
+def test_a_number_too_long_to_be_written_is_refused_like_any_other() -> None:
+    for option in ("timeout", "retries"):
+        assert refusal(FunctionTool, find, **{option: -(10**5000)}).startswith(f"{option} of tool 'find' is int. Use ")
+
+
 RIGHT: list[tuple[str, Any]] = [
     ("effect", "read"),
     ("effect", "idempotent"),
     ("timeout", 0.001),
     ("timeout", 3),
+    ("timeout", float("inf")),
     ("approval", True),
     ("approval", lambda arguments: True),  # pyright: ignore
     ("preview", lambda context, arguments: None),  # pyright: ignore
@@ -174,7 +190,7 @@ def test_a_given_schema_stands_in_for_annotations() -> None:
 
     assert export.description == "Export rows."
     assert run(export.call({"rows": 3})).value == 3
-    assert run(export.call({"rows": "3"})).error == (
+    assert run(export.call({"rows": "three"})).error == (
         "Tool 'export' was not called. The arguments do not fit the schema. "
         'rows: value is not of type "integer" (got string).'
     )
@@ -330,3 +346,81 @@ def test_a_name_or_description_that_is_no_text_is_refused(key: str, value: Any) 
     made: Any = tool
     with pytest.raises(ToolDefinitionError, match=f"the {key} of a tool must be text, not int"):
         made(**{key: value})(f)
+
+
+# -- defaults ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Basket:
+    items: list[str] = field(default_factory=list[str])
+
+
+class Cart(BaseModel):
+    items: list[str] = []
+
+
+MUTABLE: list[Any] = [
+    [], {"a": []}, {"x"}, bytearray(b"x"), collections.deque([1]), collections.Counter("a"), ([], 1), ((set[int](),),),
+    Basket(), Cart(), [Cart()],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("default", MUTABLE, ids=repr)
+@pytest.mark.parametrize("options", [{}, {"schema": {"type": "object"}}], ids=["signature", "schema"])
+def test_a_default_that_a_call_may_change_is_its_own(default: Any, options: Any) -> None:
+    before = copy.deepcopy(default)
+    seen: list[Any] = []
+
+    @tool(thread=False, **options)
+    def keep(value: Any = default) -> None:
+        seen.append(value)
+
+    for _ in range(2):
+        assert run(keep.call({})).success
+    assert keep.whole({})["value"] == before if not options else True
+    assert seen == [before, before]
+    assert all(x is not default for x in seen)
+    assert seen[0] is not seen[1]
+    assert run(keep.call({"value": "given"})).success
+    assert seen[2] == "given"
+
+
+def test_what_one_call_adds_to_its_default_the_next_does_not_see() -> None:
+    @tool(thread=False)
+    def note(word: str, words: list[str] = [], *, ctx: Context[Any]) -> list[str]:  # noqa: B006 - that is the case
+        words.append(word)
+        return words
+
+    assert [run(note.call({"word": w})).value for w in ("a", "b")] == [["a"], ["b"]]
+    assert note("c", ctx=Context()) == ["c"]
+
+
+@pytest.mark.parametrize("default", [None, 3, "x", (1, "a"), frozenset({1}), object(), Decimal("1.1"), find])
+def test_a_default_that_no_call_can_change_is_passed_as_it_is(default: Any) -> None:
+    seen: list[Any] = []
+
+    @tool(thread=False)
+    def keep(value: Any = default) -> None:
+        seen.append(value)
+
+    run(keep.call({}))
+    assert seen[0] is default
+
+
+def test_a_default_that_cannot_be_copied_is_refused_with_its_name() -> None:
+    def keep(value: Any = [threading.Lock()]) -> None: ...  # noqa: B006, B008 - that is the case
+
+    assert refusal(tool, keep) == (
+        "the default of parameter 'value' of tool 'keep' cannot be copied for each call. "
+        "Use None and build it in the body."
+    )
+
+
+def test_the_defaults_of_a_declaration_are_those_of_a_class_tool() -> None:
+    names = [f.name for f in dataclasses.fields(FunctionTool) if f.name in vars(Tool)]
+    made = tool(find)
+    assert {n: getattr(made, n) for n in names if n not in OWN} == {n: vars(Tool)[n] for n in names if n not in OWN}
+
+
+OWN = ("name", "description")

@@ -174,7 +174,7 @@ def test_a_parameter_named_like_a_credential_is_told_like_any_other() -> None:
 
     text = (
         "Tool 'sign_in' was not called. The arguments do not fit the schema. password: is required; "
-        "api_key: should be a valid integer, unable to parse string as an integer (got string)."
+        "api_key: should be a valid integer (got string)."
     )
     assert run(sign_in.call({"api_key": "FAKE"})).error == text
 

@@ -6,17 +6,23 @@ import asyncio
 import datetime as dt
 import json
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
+from ipaddress import IPv4Address
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypedDict
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
+import jsonschema_rs
 import pydantic.dataclasses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AliasChoices, BaseModel, Field, RootModel, computed_field, field_validator
+from pydantic import AliasChoices, AnyUrl, BaseModel, Field, RootModel, computed_field, field_validator
 from pydantic.alias_generators import to_camel
 from tests.clock import run
 
@@ -58,6 +64,15 @@ class Picky(BaseModel):
     @classmethod
     def refuse(cls, n: int) -> int:
         raise KeyError(n)
+
+
+class Reading(TypedDict):
+    share: float
+
+
+class Span(BaseModel):
+    at: Point
+    long: dt.timedelta
 
 
 class Opaque:
@@ -139,6 +154,14 @@ def test_a_value_whose_json_fits_passes_untouched(annotation: Any, value: Any) -
         (Row, {}, "n: Field required"),
         (Annotated[int, Field(ge=1)], 0, "Input should be greater than or equal to 1"),
         (Picky, {"n": 1}, "a validator raised KeyError"),
+        (None, 5, "Input should be null"),
+        (type(None), "", "Input should be null"),
+        (int | None, "3", "Input should be a valid integer"),
+        (float, float("nan"), "Input should be a valid number"),
+        (float, float("-inf"), "Input should be a valid number"),
+        (list[float], [1.0, float("nan")], "[1]: Input should be a valid number"),
+        (dict[str, tuple[float, ...]], {"a": (float("inf"),)}, "a[0]: Input should be a valid number"),
+        (Reading, {"share": float("nan")}, "share: Input should be a valid number"),
     ],
 )
 def test_a_value_of_another_type_is_a_failure_that_keeps_it(annotation: Any, value: Any, fault: str) -> None:
@@ -146,6 +169,48 @@ def test_a_value_of_another_type_is_a_failure_that_keeps_it(annotation: Any, val
     assert result.error == f"Tool 't' returned a value that does not fit its declared output: {fault}."
     assert result.value is value
     assert result.failure == Failure("exception", "OutputMismatch")
+
+
+SENT: list[tuple[Any, Any]] = [
+    (None, None),
+    (dt.timedelta, dt.timedelta(days=1, microseconds=1)),
+    (dict[str, list[dt.timedelta | None]], {"a": [dt.timedelta(1), None]}),
+    (Point, Point(1)),
+    (list[Point], [Point(1, 2)]),
+    (Order, Order(number="A-1")),
+    (Span, Span(at=Point(1), long=dt.timedelta(1))),
+    (Hue, Hue.RED),
+    (Decimal, Decimal("1E+5")),
+    (set[dt.date], {dt.date(2026, 1, 2)}),
+    (dt.datetime, dt.datetime(2026, 1, 2, tzinfo=dt.UTC)),
+    (dict[int, UUID], {1: UUID(int=1)}),
+    (IPv4Address, IPv4Address("192.0.2.1")),
+    (Fraction, Fraction(1, 3)),
+    (complex, 1 + 2j),
+    (ZoneInfo, ZoneInfo("UTC")),
+    (AnyUrl, AnyUrl("https://example.org/a")),
+    (int, 10**30),
+    (Counter[str], Counter("a")),
+]
+
+
+@pytest.mark.parametrize(("annotation", "value"), SENT)
+def test_what_is_sent_of_a_value_fits_the_schema_that_is_told(annotation: Any, value: Any) -> None:
+    result = after(value, annotation)
+    assert result.success
+    assert jsonschema_rs.is_valid(declared(annotation).schema, json.loads(ToolResult.ok([value]).output)[0])
+
+
+def test_a_tool_that_promises_nothing_and_returns_something_has_failed() -> None:
+    @tool(thread=False)
+    def forget() -> None:
+        return 5  # pyright: ignore[reportReturnType] - that is the case
+
+    @tool(thread=False)
+    def keep() -> None: ...
+
+    assert run(forget.call()).failure == Failure("exception", "OutputMismatch")
+    assert run(keep.call()).success
 
 
 def test_at_most_three_faults_are_told() -> None:
@@ -159,8 +224,6 @@ def test_at_most_three_faults_are_told() -> None:
     [
         Any,
         object,
-        None,
-        type(None),
         NoReturn,
         ToolResult,
         ToolResult | str,

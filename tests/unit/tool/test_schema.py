@@ -21,20 +21,37 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum, IntEnum
+from fractions import Fraction
+from ipaddress import IPv4Address, IPv6Network
 from pathlib import Path
 from typing import Annotated, Any, ForwardRef, Generic, Literal, NamedTuple, NewType, Optional, TypeVar, Union
 
 import jsonschema_rs
 import pytest
 import typing_extensions
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ByteSize,
+    ConfigDict,
+    Field,
+    PastDate,
+    PositiveInt,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 from tests.clock import run
 
 from ferrule import Context, FunctionTool, ToolDefinitionError, tool
-from ferrule.tool.arguments import InvalidArguments, read
-from ferrule.tool.schema import Signature, read_signature, readable
+from ferrule.strict_json import parse
+from ferrule.tool.annotation import readable
+from ferrule.tool.arguments import InvalidArguments, SchemaParameters, read
+from ferrule.tool.schema import Signature, read_signature
 
 T = TypeVar("T")
 
@@ -133,6 +150,7 @@ def refusal(function: Any, name: str = "f") -> str:
 
 # -- every kind of annotation -----------------------------------------------------------------------------------
 
+DURATION = {"anyOf": [{"type": "number", "description": "Seconds."}, {"type": "string", "format": "duration"}]}
 KINDS: list[tuple[Any, dict[str, Any], Any, Any]] = [
     (int, {"type": "integer"}, 3, 3),
     (float, {"type": "number"}, 3, 3.0),
@@ -179,7 +197,8 @@ KINDS: list[tuple[Any, dict[str, Any], Any, Any]] = [
         "2024-05-01T09:30:00Z",
         dt.datetime(2024, 5, 1, 9, 30, tzinfo=dt.UTC),
     ),
-    (dt.timedelta, {"type": "string", "format": "duration"}, "PT90S", dt.timedelta(seconds=90)),
+    (dt.timedelta, DURATION, "PT90S", dt.timedelta(seconds=90)),
+    (dt.timedelta, DURATION, 90.5, dt.timedelta(seconds=90.5)),
     (Decimal, {"anyOf": [{"type": "number"}, {"type": "string"}]}, "1.50", Decimal("1.50")),
     (uuid.UUID, {"type": "string", "format": "uuid"}, str(uuid.UUID(int=7)), uuid.UUID(int=7)),
     (Path, {"type": "string", "format": "path"}, "a/b", Path("a/b")),
@@ -1006,79 +1025,307 @@ ARGUMENTS = FITTING | st.dictionaries(st.sampled_from(["count", "title", "hue", 
 VALIDATOR = jsonschema_rs.validator_for(described(everything).schema)
 
 
-def has_lax_place(arguments: dict[str, Any]) -> bool:
-    """Whether a place holds what the check takes in lax mode and the schema does not.
-
-    These are all there are for the types of `everything`: numbers and words for
-    truth values (0, 1, "n"), truth values, text and floats without fraction for
-    integers, and true for the 1 of a Literal.
-    """
-    return (
-        arguments.get("kind") is True
-        or any(_lax_integer(v) for v in (arguments.get("count"), _get(arguments.get("inner"), "n")))
-        or any(_lax_truth(v) for v in (*_values(arguments.get("flags")), *_first(arguments.get("pair"))))
-    )
-
-
-def _get(data: Any, key: str) -> Any:
-    return data.get(key) if isinstance(data, dict) else None  # pyright: ignore
-
-
-def _values(data: Any) -> list[Any]:
-    return list(data.values()) if isinstance(data, dict) else []  # pyright: ignore
-
-
-def _first(data: Any) -> list[Any]:
-    return data[:1] if isinstance(data, list) else []  # pyright: ignore
-
-
-def _lax_integer(value: Any) -> bool:
-    return isinstance(value, bool | str | float)
-
-
-def _lax_truth(value: Any) -> bool:
-    return isinstance(value, int | float | str) and not isinstance(value, bool)
-
-
 @given(ARGUMENTS)
 @example({"count": 3, "kind": True})
 @example({"count": 3, "either": {"a": ["b"]}})
 def test_what_the_schema_takes_the_check_takes_and_the_other_way_about(arguments: dict[str, Any]) -> None:
-    by_schema = VALIDATOR.is_valid(arguments)
+    assert accepted(everything, arguments) or not VALIDATOR.is_valid(arguments)
+
+
+def accepted(function: Any, arguments: dict[str, Any]) -> bool:
+    """Whether the check takes arguments; what it takes, the schema takes too, in the form that was checked."""
+    schema = described(function).schema
     try:
-        read(described(everything), arguments)
+        _, text = read(described(function), arguments)
     except InvalidArguments:
-        by_check = False
-    else:
-        by_check = True
-    if by_schema:
-        assert by_check
-    elif by_check:
-        assert has_lax_place(arguments)
+        return False
+    assert jsonschema_rs.is_valid(schema, parse(text))
+    assert read(SchemaParameters(schema, "f"), arguments)[0] == parse(text)
+    return True
+
+
+class Mixed(Enum):
+    PAIR = (1, 2)
+    DAY = dt.date(2026, 1, 2)
+    ONE = 1.0
+    YES = "yes"
+
+
+class Bits(Enum):
+    LOW = 1
+    HIGH = 2
+
+
+class Reading(BaseModel):
+    n: int
+    at: dt.datetime | None = None
+    level: Level = Level.LOW
+    share: float = 0.0
+    on: bool = False
+    by_day: dict[dt.date, int] = {}
+
+
+class Node(typing_extensions.TypedDict):
+    kind: Literal[1]
+    nodes: typing_extensions.NotRequired[list[Node]]
+
+
+class Flagged(BaseModel):
+    kind: Literal[2]
+    on: bool
+
+
+STRICT: list[Any] = [
+    *(int, float, bool, str, bytes, Decimal, Fraction, complex, uuid.UUID, Path, None, Any, object),
+    *(dt.date, dt.datetime, dt.time, dt.timedelta, AwareDatetime, PastDate, IPv4Address, IPv6Network, ByteSize),
+    *(Hue, Level, Bits, Mixed, Literal["a", 1], Literal[True], Literal[1, True, None], Literal[Level.LOW]),
+    *(list[int], Sequence[bool], tuple[int, str], tuple[float, ...], collections.deque[int], Mapping[int, bool]),
+    *(dict[str, int], dict[float, int], dict[dt.date, int], collections.OrderedDict[str, int], collections.Counter[str]),
+    *(int | bool, dt.datetime | int, dt.date | str, int | None, list[int] | dict[str, int], Point | int),
+    *(Size, Point, Reading, Node, Page[int], Page[dt.date], Pair[bool], Tree, Number, PositiveInt),
+    *(Annotated[int, AfterValidator(abs)], Annotated[Node | Flagged, Field(discriminator="kind")], Node | Flagged),
+]  # fmt: skip
+WORDY = st.sampled_from(
+    [
+        *("", "1", "01", "1.0", "1.5", "1_000", " 5 ", "+5", "1e5", "-0", "true", "t", "yes", "off", "null", "NaN", "a", "red"),
+        *("2026-01-02", "2026-01-02T03:04:05Z", "03:04", "PT1S", "1700000000", "86400", "192.0.2.1", "1+2j", "1/3", "YQ=="),
+        *("[1]", '{"x": 1}', str(uuid.UUID(int=7))),
+    ]
+)  # fmt: skip
+NUMBERS = st.sampled_from([0, 1, 2, -1, 1.0, 1.5, 86400, 1.7e9, 2.0**53, 2.0**60, 10**30, 1e300]) | st.integers()
+KEYS_USED = st.sampled_from(["n", "x", "at", "level", "share", "on", "by_day", "kind", "nodes", "items", "first"])
+VALUE = st.recursive(
+    st.none() | st.booleans() | NUMBERS | WORDY,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(KEYS_USED | WORDY, inner, max_size=3)
+        | st.fixed_dictionaries({"n": inner}, optional={"at": inner, "level": inner, "share": inner, "on": inner})
+        | st.fixed_dictionaries(
+            {"kind": st.sampled_from([1, 2, 1.0, True, "1"])}, optional={"on": inner, "nodes": inner}
+        )
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=1_000)
+@given(st.sampled_from(range(len(STRICT))), VALUE)
+def test_no_type_takes_what_its_schema_does_not_tell(which: int, value: Any) -> None:
+    accepted(with_parameter(STRICT[which]), {"p": value})
+
+
+BENT: list[tuple[Any, Any]] = [
+    *((str, 3), (str, True), (list[int], {"0": 1}), (list[int], 3), (dict[str, int], []), (int, "x")),
+    *((int, True), (int, "1_000"), (int, " 5 "), (int, "05"), (int, "+5"), (int, 12345678901234567.0), (int, 2.0**53)),
+    *((float, "1e999"), (list[float], "[1e999]"), (int, "9" * 5_000), (float, 10**400)),
+    *((int, "12345678901234567.0"), (int, 1.5), (int, "1.5"), (float, True), (float, "NaN"), (float, "1_0.5")),
+    *((bool, 1), (bool, 0), (bool, 1.0), (bool, "t"), (bool, "off"), (bool, "yes"), (bool, "true"), (bool, "1")),
+    *((dt.date, 0), (dt.date, "86400"), (dt.datetime, 1_700_000_000), (dt.datetime, "1700000000"), (dt.time, 1.5)),
+    *((dt.datetime, "1.7e9"), (dt.datetime, True), (dt.time, 0), (AwareDatetime, 1), (dt.datetime | None, 1)),
+    *((Decimal, "1_000"), (Decimal, " 5 "), (Decimal, "٣"), (Decimal, True), (complex, 1), (IPv4Address, 1)),
+    *((IPv4Address, True), (ByteSize, True), (Level, True), (Level, 3), (Bits, True), (Literal[1], True)),
+    *((Literal["a", 1], True), (Literal[True], 1), (Mixed, True), (Mixed, [1]), (set[int], [True])),
+    *((Point, {"x": True}), (Size, {"width": "1_0"}), (Spot, [True]), (Row, {"n": True}), (Page[bool], {"items": [1]})),
+    *((list[dict[str, Tree]], [{"a": {"kids": [{"kids": 1}]}}]), (collections.deque[bool], [1])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("annotation", "sent"), BENT)
+def test_a_value_of_another_kind_is_not_bent(annotation: Any, sent: Any) -> None:
+    with pytest.raises(InvalidArguments, match=r"^The arguments do not fit the schema\. p"):
+        arrives(with_parameter(annotation), {"p": sent})
+
+
+@pytest.mark.case("C013")
+@pytest.mark.parametrize(
+    ("annotation", "sent", "instance"),
+    [
+        *((int, "3", 3), (int, "-3", -3), (int, 3.0, 3), (int, -(2.0**52), -(2**52)), (int, "3.0", 3), (int, 1e3, 1000)),
+        *((int, "123456789012345678901", 123456789012345678901), (int | None, "3", 3), (Level, "2", Level.HIGH)),
+        *((float, "1.5", 1.5), (float, 3, 3.0), (float, "3", 3.0), (Literal[1], 1.0, 1), (Level, 2.0, Level.HIGH)),
+        *((Bits, 1.0, Bits.LOW), (Mixed, 1, Mixed.ONE), (Mixed, [1, 2], Mixed.PAIR), (Mixed, "2026-01-02", Mixed.DAY)),
+        *((Decimal, 1.5, Decimal("1.5")), (Decimal, "1E+5", Decimal("1E+5")), (Decimal, "-.5", Decimal("-.5"))),
+        *((dt.datetime | int, 1_700_000_000, 1_700_000_000), (dt.date | str, "1700000000", "1700000000")),
+        *((int | str, "3", "3"), (dict[str, Any] | str, "3", "3"), (Any, "3", "3")),
+        *((list[Point], [{"x": "1"}, {"x": 2.0}], [Point(x=1), Point(x=2)]), (Size, {"width": "2"}, Size(2))),
+    ],
+)  # fmt: skip
+def test_a_number_may_be_written_as_text_and_a_whole_one_with_a_fraction(
+    annotation: Any, sent: Any, instance: Any
+) -> None:
+    value = arrives(with_parameter(annotation), {"p": sent})["p"]
+    assert value == instance
+    assert type(value) is type(instance)
+
+
+def test_a_class_tool_of_the_same_schema_reads_numbers_in_text_too() -> None:
+    schema = described(with_parameter(list[Point])).schema
+    assert read(SchemaParameters(schema, "t"), {"p": [{"x": "1"}]})[0] == {"p": [{"x": 1}]}
+
+
+# -- what the user's own classes settle -------------------------------------------------------------------------
+
+
+class Relaxed(BaseModel):
+    model_config = ConfigDict(strict=False)
+    n: int
+    point: Point | None = None
+
+
+class Tight(BaseModel):
+    model_config = ConfigDict(strict=True)
+    n: float
+    day: dt.date | None = None
+
+
+class Field1(BaseModel):
+    n: Annotated[int, Field(strict=False)]
+    m: int = 0
+
+
+class Money(BaseModel):
+    cents: int
+
+    @field_validator("cents", mode="before")
+    @classmethod
+    def without_sign(cls, value: Any) -> Any:
+        return value.removeprefix("$") if isinstance(value, str) else value
+
+
+class Place(BaseModel):
+    x: int
+    at: dt.date | None = None
+    point: Point | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def from_text(cls, value: Any) -> Any:
+        return {"x": value.partition(",")[0], "at": value.partition(",")[2]} if isinstance(value, str) else value
 
 
 @pytest.mark.parametrize(
     ("annotation", "sent", "instance"),
     [
-        (int, "3", 3),
-        (int, 3.0, 3),
-        (int, True, 1),
-        (float, "1.5", 1.5),
-        (bool, "yes", True),
-        (bool, 0, False),
-        (dt.date, 0, dt.date(1970, 1, 1)),
-        (dt.timedelta, 90, dt.timedelta(seconds=90)),
-        (Decimal, 1.5, Decimal("1.5")),
+        (Relaxed, {"n": True}, Relaxed(n=1)),
+        (list[Relaxed], [{"n": "1_000"}], [Relaxed(n=1000)]),
+        (Field1, {"n": True}, Field1(n=1)),
+        (Money, {"cents": "$12"}, Money(cents=12)),
+        (Place, "3,2026-01-02", Place(x=3, at=dt.date(2026, 1, 2))),
+        (Place, {"x": "3", "point": {"x": 1}}, Place(x=3, point=Point(x=1))),
+        (Annotated[int, BeforeValidator(lambda v: int(v, 16))], "ff", 255),
+        (Annotated[dt.datetime, BeforeValidator(lambda v: v * 1)], 0, dt.datetime(1970, 1, 1, tzinfo=dt.UTC)),
+        (Tight, {"n": 1.5, "day": "2026-01-02"}, Tight(n=1.5, day=dt.date(2026, 1, 2))),
     ],
 )
-def test_a_lax_spelling_of_a_value_is_taken(annotation: Any, sent: Any, instance: Any) -> None:
-    assert arrives(with_parameter(annotation), {"p": sent}) == {"p": instance}
+def test_what_a_class_field_or_validator_of_the_users_takes_is_taken(annotation: Any, sent: Any, instance: Any) -> None:
+    assert arrives(with_parameter(annotation), {"p": sent})["p"] == instance
 
 
 @pytest.mark.parametrize(
     ("annotation", "sent"),
-    [(str, 3), (str, True), (list[int], {"0": 1}), (list[int], 3), (dict[str, int], []), (int, "x")],
+    [
+        (Relaxed, {"n": 1, "point": {"x": True}}),
+        (Field1, {"n": 1, "m": True}),
+        (Place, {"x": 1, "point": {"x": True}}),
+        (Tight, {"n": True}),
+    ],
 )
-def test_a_value_of_another_kind_is_not_bent(annotation: Any, sent: Any) -> None:
-    with pytest.raises(InvalidArguments, match=r"^The arguments do not fit the schema\. p"):
+def test_what_one_class_settles_says_nothing_of_another(annotation: Any, sent: Any) -> None:
+    with pytest.raises(InvalidArguments):
         arrives(with_parameter(annotation), {"p": sent})
+
+
+# -- maps, enums ------------------------------------------------------------------------------------------------
+
+
+class Ledger(BaseModel):
+    entries: dict[int, bytes] = {}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "sent"),
+    [
+        (dict[int, str], {"1": "a", "01": "b"}),
+        (Mapping[float, str], {"1": "a", "1.0": "b"}),
+        (collections.defaultdict[dt.datetime, int], {"2026-01-02": 1, "2026-01-02T00:00:00": 2}),
+        (dict[Decimal, str], {"1": "a", "1.0": "b"}),
+        (dict[Path, str], {"a/b": "a", "a//b": "b"}),
+        (dict[Level, str], {"1": "a", "01": "b"}),
+        (collections.OrderedDict[int, str], {"1": "a", "01": "b"}),
+        (collections.defaultdict[int, str], {"1": "a", "01": "b"}),
+        (collections.Counter[int], {"1": 1, "01": 2}),
+        (dict[Annotated[str, StringConstraints(to_lower=True)], int], {"a": 1, "A": 2}),
+        (list[Ledger], [{"entries": {"1": "YQ==", "01": "YQ=="}}]),
+    ],
+)
+def test_two_spellings_of_one_key_are_refused_for_one_value_would_be_lost(annotation: Any, sent: Any) -> None:
+    with pytest.raises(InvalidArguments, match="two spellings of one key"):
+        arrives(with_parameter(annotation), {"p": sent})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "sent", "instance"),
+    [
+        (dict[int, bytes], {"1": "YQ==", "2": "YQ=="}, {1: b"a", 2: b"a"}),
+        (dict[dt.date, set[int]], {"2026-01-02": [1]}, {dt.date(2026, 1, 2): {1}}),
+        (collections.Counter[int], {"1": 1}, collections.Counter({1: 1})),
+        (collections.OrderedDict[int, str], {"2": "a", "1": "b"}, collections.OrderedDict({2: "a", 1: "b"})),
+        (collections.defaultdict[int, int], {"2": 1}, collections.defaultdict(int, {2: 1})),
+        (dict[Annotated[int, Field(ge=1)], str], {"2": "a"}, {2: "a"}),
+    ],
+)
+def test_keys_arrive_as_instances(annotation: Any, sent: Any, instance: Any) -> None:
+    value = arrives(with_parameter(annotation), {"p": sent})["p"]
+    assert value == instance
+    assert type(value) is type(instance)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "key"),
+    [
+        (int, "1_0"),
+        (int, " 1"),
+        (int, "1.0"),
+        (float, "1_0"),
+        (float, "NaN"),
+        (bool, "t"),
+        (dt.date, "86400"),
+        (int, "x"),
+    ],
+)
+def test_a_key_is_spelled_as_json_would_spell_its_value(annotation: Any, key: str) -> None:
+    with pytest.raises(InvalidArguments):
+        arrives(with_parameter(dict[annotation, int]), {"p": {key: 1}})
+
+
+class Twins(Enum):
+    LIST = [1]  # noqa: RUF012 - a member
+    TUPLE = (1,)
+
+
+class Things(Enum):
+    THING = object()
+
+
+@pytest.mark.parametrize("annotation", [Twins, Things])
+def test_an_enum_whose_members_json_cannot_tell_apart_is_refused(annotation: Any) -> None:
+    assert refusal(with_parameter(annotation)).startswith("parameter 'p' of tool 'f' cannot be described: ")
+
+
+class Guess(IntEnum):
+    LOW = 1
+
+    @classmethod
+    def _missing_(cls, value: object) -> Guess:
+        return cls.LOW
+
+
+def test_what_an_enum_makes_of_other_values_is_its_own_affair() -> None:
+    assert arrives(with_parameter(Guess), {"p": 7}) == {"p": Guess.LOW}
+
+
+@pytest.mark.parametrize("text", ['{"p": 1e400}', '{"p": [1e400]}', '{"p": NaN}', '{"p": [1, NaN]}'])
+@pytest.mark.parametrize("annotation", [Any, list[Any], list, float, list[float], object, Sequence[float]])
+def test_no_number_beyond_a_float_arrives(annotation: Any, text: str) -> None:
+    with pytest.raises(InvalidArguments):
+        arrives(with_parameter(annotation), text)

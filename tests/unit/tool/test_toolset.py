@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.clock import run
 
-from ferrule import Context, Tool, ToolDefinitionError, ToolNameError, Toolset, UnknownToolError, tool
+from ferrule import Context, Tool, ToolDefinitionError, ToolNameError, Toolset, UnknownToolError, UsageError, tool
 from ferrule.tool.names import wire_name
 
 
@@ -278,3 +278,9 @@ def test_definitions_show_name_description_and_schema() -> None:
     (definition,) = Toolset([search]).definitions()
     assert definition == search.definition
     assert definition.parameters["required"] == ["q"]
+
+
+@pytest.mark.parametrize("name", [None, 3, b"search", ["search"]])
+def test_a_name_that_is_no_text_is_wrong_use(name: Any) -> None:
+    with pytest.raises(UsageError, match=f"must be text, not {type(name).__name__}"):
+        run(Toolset([search]).call(name, {}))
