@@ -14,8 +14,9 @@ from typing import Any, Final, Literal, cast
 
 from ferrule.content import Part, describe_part, file, is_part_dict, normalize_parts
 from ferrule.errors import ContentPartError, RequestError, UsageError
+from ferrule.exception import classify, describe_exception
 from ferrule.redact import scrub
-from ferrule.strict_json import Codec, bare_name, clean, is_a, kind_of, register, text_of
+from ferrule.strict_json import Codec, clean, is_a, kind_of, register, text_of
 from ferrule.suspension import Request
 
 Status = Literal["done", "failed", "suspended"]
@@ -26,8 +27,6 @@ FailureCode = Literal[
 
 FAILURE_CODES: Final[frozenset[str]] = frozenset(FailureCode.__args__)  # pyright: ignore
 RETRYABLE: Final[frozenset[str]] = frozenset({"timeout", "unavailable", "rate_limited"})
-MAX_MESSAGE = 2_000
-MAX_LEAVES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,109 +451,6 @@ def take(result: ToolResult) -> ToolResult:
     if parts == given:
         return result
     return replace(result, parts=parts, metadata=_with_notes(result.metadata, cast("list[object]", given)))
-
-
-# -- exceptions -------------------------------------------------------------------------------------------------
-
-
-def leaves_of(error: BaseException) -> list[BaseException]:
-    """The errors inside nested exception groups; a plain exception is its own only leaf.
-
-    Args:
-        error: Any exception.
-
-    Since 0.1.
-    """
-    found: list[BaseException] = []
-    seen: set[int] = set()
-    todo: list[BaseException] = [error]
-    while todo:
-        e = todo.pop()
-        if id(e) in seen:  # a group may hold another twice
-            continue
-        seen.add(id(e))
-        if is_a(e, BaseExceptionGroup):
-            todo.extend(reversed(e.exceptions))
-        else:
-            found.append(e)
-    return found or [error]
-
-
-def describe_exception(error: BaseException) -> str:
-    """Type and message of an exception, of each leaf of a group; bounded, credentials taken out.
-
-    Args:
-        error: Any exception.
-
-    Returns:
-        Text that is never empty.
-
-    Since 0.1.
-    """
-    leaves = leaves_of(error)
-    lines = [_one_line(e) for e in leaves[:MAX_LEAVES]]
-    if len(leaves) > MAX_LEAVES:
-        lines.append(f"and {len(leaves) - MAX_LEAVES} more")
-    return "; ".join(lines)
-
-
-def _one_line(error: BaseException) -> str:
-    try:
-        message = scrub(clean(str(error)[: 2 * MAX_MESSAGE])).strip()[:MAX_MESSAGE]
-    except Exception:  # an exception whose __str__ raises is still worth its name
-        message = ""
-    return f"{kind_of(error)}: {message}" if message else kind_of(error)
-
-
-_CODES: tuple[tuple[type[BaseException], str], ...] = (
-    (TimeoutError, "timeout"),
-    (PermissionError, "denied"),
-    (ConnectionError, "unavailable"),
-)
-# HTTP clients have trees of their own; these names are common to httpx, requests and aiohttp. asyncio's
-# CancelledError stands here too, because a module of values should not have to load asyncio for it.
-_NAMES = {
-    "TimeoutException": "timeout", "Timeout": "timeout", "ConnectError": "unavailable", "NetworkError": "unavailable",
-    "ConnectionError": "unavailable", "ClientConnectorError": "unavailable", "ServerDisconnectedError": "unavailable",
-    "CancelledError": "cancelled",
-}  # fmt: skip
-_STATUS = {401: "denied", 403: "denied", 408: "timeout", 413: "too_large", 429: "rate_limited"}
-
-
-def classify(error: BaseException) -> tuple[str, str]:
-    """Failure code and type name that fit an exception.
-
-    Args:
-        error: Any exception; a group counts as its leaves when they agree.
-
-    Returns:
-        `(code, type name)`, for example `("timeout", "ReadTimeout")`.
-
-    Since 0.1.
-    """
-    leaves = leaves_of(error)
-    codes = {_code_of(e) for e in leaves}
-    return (codes.pop() if len(codes) == 1 else "exception"), kind_of(leaves[0])
-
-
-def _code_of(error: BaseException) -> str:
-    status = _status_of(error)
-    if status is not None:
-        return _STATUS.get(status, "unavailable" if status >= 500 else "exception")
-    for kind, code in _CODES:
-        if is_a(error, kind):
-            return code
-    return next((_NAMES[n] for n in map(bare_name, type(error).__mro__) if n in _NAMES), "exception")
-
-
-def _status_of(error: BaseException) -> int | None:
-    """The HTTP status an error carries, on itself or on its response."""
-    try:
-        places = (getattr(error, "response", None), error)
-        found = (getattr(place, name, None) for place in places for name in ("status_code", "status"))
-        return next((s for s in found if type(s) is int and 400 <= s < 600), None)
-    except Exception:  # a property of a foreign error that raises tells nothing
-        return None
 
 
 # -- the boundary and the journal -------------------------------------------------------------------------------

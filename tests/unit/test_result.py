@@ -32,7 +32,8 @@ from ferrule import (
     restore,
     typed,
 )
-from ferrule.result import FAILURE_CODES, RETRYABLE, as_result, describe_exception, leaves_of
+from ferrule.exception import describe_exception, leaves_of
+from ferrule.result import FAILURE_CODES, RETRYABLE, as_result
 from ferrule.strict_json import dumps
 
 DATA = "aGVsbG8gd29ybGQ="

@@ -20,7 +20,8 @@ from rich.text import Text
 
 from ferrule.cli.output import Format, json_text, printable
 from ferrule.errors import FerruleError, JSONSyntaxError
-from ferrule.result import ToolResult, describe_exception
+from ferrule.exception import describe_exception
+from ferrule.result import ToolResult
 
 
 class ExitCode(IntEnum):

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from ferrule.content import is_part_dict
 from ferrule.errors import UsageError
-from ferrule.result import describe_exception
+from ferrule.exception import describe_exception
 
 _MOST_CHARACTERS: Final = 100
 _UNSAFE: Final = re.compile(r"[^\w.+() -]")

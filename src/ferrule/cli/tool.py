@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
@@ -28,7 +28,6 @@ from ferrule.tool.arguments import InvalidArguments, read
 from ferrule.tool.context import Context
 from ferrule.tool.tool import Tool, ToolDefinition
 
-T = TypeVar("T")
 Arguments = Mapping[str, Any] | str | bytes
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name, as `ferrule tool ls` lists it.")]
 
@@ -154,7 +153,7 @@ def call_tool(
 
 
 def _preview(session: Session, name: str, tool: Tool, arguments: Arguments, context: Context[Any]) -> ToolResult:
-    shown = _settled(session, tool.call_preview(arguments, context))
+    shown = session.run(tool.call_preview(arguments, context))
     if shown is None:
         raise UsageError(f"tool {name!r} has no preview. Declare one with preview= on @tool.")
     return shown
@@ -170,18 +169,10 @@ def _call(
     if needed and not _approved(session, name, tool, arguments, context):
         return ToolResult.failed(f"The call of {name!r} was declined.", code="denied")
     try:
-        return _settled(session, tool.call(arguments, context))
+        return session.run(tool.call(arguments, context))
     except KeyboardInterrupt:
         left = "" if tool.effect == "read" else "; its effect may have happened"
         raise Interrupted(f"interrupted while tool {name!r} ran{left}.") from None
-
-
-def _settled(session: Session, work: Coroutine[Any, Any, T]) -> T | ToolResult:
-    """What code of a tool ends with; a failed result where it would end the process: that exit code is not ours."""
-    try:
-        return session.run(work)
-    except SystemExit as error:
-        return ToolResult.failed(error)
 
 
 async def _needs_approval(tool: Tool, arguments: Arguments) -> bool:
@@ -201,7 +192,7 @@ def _approved(session: Session, name: str, tool: Tool, arguments: Arguments, con
             f"tool {name!r} needs approval, and there is no terminal to ask on. Approve the call with --yes"
             f"{', or look first with --preview' if tool.preview is not None else ''}."
         )
-    shown = _settled(session, tool.call_preview(arguments, context))
+    shown = session.run(tool.call_preview(arguments, context))
     told = arguments if isinstance(arguments, Mapping) else parse(arguments)
     session.say(shown.output if shown is not None else json_text(plain(told, big_ints="number"), indent=2))
     sys.stderr.write(f"Call {name!r} like this? [y/N] ")

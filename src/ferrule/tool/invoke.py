@@ -11,23 +11,25 @@ import dis
 import inspect
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from types import AsyncGeneratorType, CoroutineType
+from types import CodeType, CoroutineType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.errors import UsageError
+from ferrule.exception import leaves_of, proves_nothing
 from ferrule.lazy import LazyModule
 from ferrule.redact import scrub
-from ferrule.result import Failure, ToolResult, as_result, classify, leaves_of, suspended
+from ferrule.result import Failure, ToolResult, as_result, suspended
 from ferrule.strict_json import dumps, is_a, kind_of, plain
 from ferrule.tool.arguments import InvalidArguments, read
-from ferrule.tool.child import AWAITABLE, GENERATOR
+from ferrule.tool.child import GENERATOR
 from ferrule.tool.context import Context, Suspend
 from ferrule.tool.output import bounded, checked
 from ferrule.tool.thread import POOL
+from ferrule.tool.value import consume, exhaust, is_live, is_still
 
 if TYPE_CHECKING:
     import asyncio
@@ -46,8 +48,6 @@ Runs = Literal["step", "inline", "task", "thread", "process"]
 Late = Callable[[ToolResult], None]
 GiveUp = Callable[[ToolResult], None]
 CANCEL_SECONDS = 5.0
-_CAUSES = 10
-_STREAM: type[AsyncGenerator[Any, Any]] = AsyncGeneratorType
 # From 3.12 on a task takes its first step at once: a tool that need not wait costs no turn of the event loop.
 _AT_ONCE: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 _AWAITS = frozenset({"GET_AWAITABLE", "SEND", "YIELD_VALUE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH"})
@@ -69,18 +69,19 @@ def how_it_runs(function: Callable[..., Any], *, thread: bool, process: bool) ->
     if process:
         return "process"
     if inspect.iscoroutinefunction(function):
-        code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
-        own = getattr(getattr(function, "__func__", function), "__code__", None)
-        waits = own is None or own is not code or any(i.opname in _AWAITS for i in _body(own))
-        return "task" if waits else "step"
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        return "step" if code is not None and _ends_in_a_step(code) else "task"
     called = vars(type(function)).get("__call__")  # of an object that is callable
     if inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(called):
         return "task"
     return "thread" if thread else "inline"
 
 
-def _body(code: Any) -> list[dis.Instruction]:
-    return list(dis.get_instructions(code))
+def _ends_in_a_step(code: CodeType) -> bool:
+    """Whether a body waits nowhere, and cannot want a task of its own: to cancel the current one, for example."""
+    if not code.co_flags & inspect.CO_COROUTINE or "current_task" in code.co_names:
+        return False
+    return all(i.opname not in _AWAITS for i in dis.get_instructions(code))
 
 
 async def invoke(
@@ -143,19 +144,18 @@ async def execute(
     try:
         if tool.runs == "step":
             value = _step(tool.start(values, inner))
-            if _is_live(value):
-                value = await _Attempt(tool, values, inner, text, late).in_task(value)
+            if _is_ready(value):
+                result = _described(tool, value)
+            else:
+                result = await _Attempt(tool, values, inner, text, late).in_task(value)
         elif tool.runs == "task" and give_up is not None:
-            value = await _Attempt(tool, values, inner, text, late).in_this_task(give_up)
+            result = await _Attempt(tool, values, inner, text, late).in_this_task(give_up)
         else:
-            value = await _Attempt(tool, values, inner, text, late).run()
-        result = as_result(value)
+            result = await _Attempt(tool, values, inner, text, late).run()
     except BaseException as error:
         result = _from_error(error, once=tool.effect == "once")
     if context is not None and inner is not None and not inner.cancelled() and result.status != "suspended":
         context.variables.apply(inner.variables)
-    if tool.output_check is not None:
-        result = checked(result, tool.output_check, tool.name)
     limit = tool.max_output
     if limit is not None and len(result.output) > limit:
         result = bounded(result, limit, inner.call_id if inner is not None else None)
@@ -168,8 +168,18 @@ def _step(body: Coroutine[Any, Any, Any]) -> Any:
         copy_context().run(body.send, None)
     except StopIteration as end:
         return end.value
+    except (asyncio.CancelledError, *_STRAY) as error:
+        raise _Own(error) from None
     body.close()
     raise RuntimeError("a function without an await has waited")
+
+
+def _described(tool: Tool, value: Any) -> ToolResult:
+    """The result of what the body ended with, checked against its declared type."""
+    result = as_result(value)
+    if result.is_error and is_a(value, BaseException):  # returned, it says what it says when it is raised
+        return _failed(value, once=tool.effect == "once")
+    return result if tool.output_check is None else checked(result, tool.output_check, tool.name)
 
 
 def _for_call(tool: Tool, values: dict[str, Any], context: Context[Any] | None) -> Context[Any]:
@@ -180,22 +190,36 @@ def _for_call(tool: Tool, values: dict[str, Any], context: Context[Any] | None) 
     return base.for_call(values if tool.injected is None else {}, time.monotonic() + tool.timeout)
 
 
+class _Own(Exception):
+    """Carries what a tool raised that, let go, would end more than the tool: a task, a generator, the process."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
+_STRAY = (SystemExit, GeneratorExit, StopIteration)
+
+
 def _from_error(error: BaseException, *, once: bool) -> ToolResult:
-    """Data from what a tool raised; what ends the process or comes from outside goes on."""
+    """Data from what a tool raised; only Ctrl-C and what comes from outside, to end the caller, goes on."""
+    if is_a(error, _Own):
+        return _failed(error.error, once=once)
     leaves = leaves_of(error)
-    for leaf in leaves:
-        if is_a(leaf, asyncio.CancelledError):
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise error
-        elif is_a(leaf, (KeyboardInterrupt, SystemExit, GeneratorExit)):
+    if is_a(error, GeneratorExit) or any(is_a(leaf, KeyboardInterrupt) for leaf in leaves):
+        raise error
+    if any(is_a(leaf, asyncio.CancelledError) for leaf in leaves):
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
             raise error
     asked = next((leaf for leaf in leaves if is_a(leaf, Suspend)), None)
-    if asked is not None:
-        return suspended(asked.request)
+    return suspended(asked.request) if asked is not None else _failed(error, once=once)
+
+
+def _failed(error: BaseException, *, once: bool) -> ToolResult:
     _log_place(error)
     result = ToolResult.failed(error)
-    if once and any(_proves_nothing(leaf) for leaf in leaves):
+    if once and proves_nothing(error):
         text = f"{result.output}; its effect may have happened."
         return ToolResult(text, True, failure=Failure("outcome_unknown"))
     return result
@@ -209,27 +233,13 @@ def _log_place(error: BaseException) -> None:
             log.debug("a tool raised\n%s", scrub("".join(traceback.format_exception(error)).rstrip()))
 
 
-def _proves_nothing(error: BaseException) -> bool:
-    """Whether a lost connection or a time-out, here or behind it, leaves open what happened on the other side."""
-    behind: BaseException | None = error
-    for _ in range(_CAUSES):
-        if behind is None:
-            break
-        if is_a(behind, ConnectionRefusedError) or "Connect" in kind_of(behind).replace("Connection", ""):
-            return False
-        if is_a(behind, EOFError) or classify(behind)[0] in ("timeout", "unavailable"):
-            return True
-        behind = behind.__cause__
-    return False
-
-
 _ENDING: set[asyncio.Future[Any]] = set()  # abandoned work that the event loop itself would forget
 
 
 class _Attempt:
     """One attempt that may outlast a step: its clock and its ending."""
 
-    __slots__ = ("context", "expired", "late", "limit", "loop", "start", "text", "tool", "until", "values")
+    __slots__ = ("context", "expired", "finish", "late", "limit", "loop", "start", "text", "tool", "until", "values")
 
     def __init__(
         self,
@@ -239,6 +249,7 @@ class _Attempt:
         text: str | bytes | None = None,
         late: Late | None = None,
         start: Callable[[], Any] | None = None,
+        finish: Callable[[Any], Any] | None = None,
     ) -> None:
         self.tool = tool
         self.values = values
@@ -247,6 +258,7 @@ class _Attempt:
         self.late = late
         self.expired = False
         self.start = start or partial(tool.start, values, context)
+        self.finish = finish or partial(_described, tool)
         self.loop = asyncio.get_running_loop()
         self.limit = tool.timeout
         if context is not None and context.deadline is not None:
@@ -254,20 +266,55 @@ class _Attempt:
         self.until = self.loop.time() + self.limit
 
     async def run(self, runs: Runs | None = None) -> Any:
-        """The value that the body ends with, or the result that says why there is none."""
+        """What `finish` makes of the value that the body ends with, or the result that says why there is none."""
         runs = runs or self.tool.runs
         if runs == "thread":
             return await self.in_thread()
         if runs == "process":
             return await self.in_process()
-        value = self.start()
-        return await self.in_task(value) if runs == "task" or _is_live(value) else value
+        value = self.start() if runs == "task" else await self.inline()
+        return self.finish(value) if runs != "task" and _is_ready(value) else await self.in_task(value)
+
+    async def inline(self) -> Any:
+        """Call the sync body here; if it cancels the task that it finds, that is its own end and not the caller's."""
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        before = task.cancelling()
+        try:
+            value = self.start()
+        except (asyncio.CancelledError, *_STRAY) as error:
+            raise _Own(error) from None
+        if task.cancelling() == before:
+            return value
+        while task.cancelling() > before:
+            task.uncancel()
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError as error:
+            if task.cancelling() > before:  # from outside, in the meantime
+                raise
+            raise _Own(error) from None
+        return value
+
+    async def settled(self, value: Any) -> Any:
+        """What `finish` makes of a value, once it is one; describing it takes a thread where that may take its time."""
+        try:
+            if type(value) is CoroutineType:
+                value = await value
+            if not _is_ready(value):
+                value = await consume(value, self.report)
+        except _STRAY as error:
+            raise _Own(error) from None
+        if _is_ready(value):
+            return self.finish(value)
+        return await asyncio.wrap_future(POOL.submit(partial(self.finish, value)))
 
     async def in_task(self, value: Any) -> Any:
         """Await a coroutine or async generator in a task of its own, so that the deadline holds for the caller."""
-        task = asyncio.Task(_consume(value, self.report), loop=self.loop, **_AT_ONCE)
+        task = asyncio.Task(self.settled(value), loop=self.loop, **_AT_ONCE)
         try:
             if await self.ended(task):
+                if task.cancelled():
+                    raise _Own(asyncio.CancelledError())
                 return task.result()
             task.cancel()
             for _ in range(3):  # a well-behaved tool ends within a step or two of being cancelled
@@ -287,11 +334,11 @@ class _Attempt:
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         timer = self.loop.call_later(max(self.until - self.loop.time(), 0.0), self.expire, task, give_up)
         try:
-            made: Any = self.start()
-            value = await cast("Awaitable[Any]", made if type(made) is CoroutineType else _consume(made, self.report))
-            return await _consume(value, self.report) if _is_live(value) else value
+            return await self.settled(self.start())
         except BaseException as error:
-            if not self.expired or is_a(error, (KeyboardInterrupt, SystemExit)):
+            if is_a(error, _Own) and is_a(error.error, GeneratorExit) and not _runs(task):
+                raise error.error from None  # whoever has the coroutine closes it
+            if not self.expired or is_a(error, KeyboardInterrupt):
                 if is_a(error, asyncio.CancelledError):
                     self.abandon()
                 raise
@@ -326,20 +373,24 @@ class _Attempt:
             self.watch_thread(future)
             raise
         if ended:
-            value = wrapped.result()
-            return await self.in_task(value) if _is_live(value) else value
+            try:
+                value = wrapped.result()
+            except asyncio.CancelledError as error:
+                raise _Own(error) from None
+            return await self.in_task(value) if is_live(value) else value
         if future.cancel():
             return self.not_started()
         self.watch_thread(future)
         return self.timed_out("It may still be running")
 
     def in_this_thread(self) -> Any:
-        """Call the sync body; a generator is run to its end here."""
+        """Call the sync body, run a generator to its end, and describe the value."""
         try:
             value = self.start()
-            return _exhaust(value, self.report) if is_a(value, GENERATOR) else value
-        except StopIteration as error:  # a future cannot carry it: whoever waits would wait for ever
-            return ToolResult.failed(error)
+            value = exhaust(value, self.report) if is_a(value, GENERATOR) else value
+        except _STRAY as error:  # a StopIteration no future can carry: whoever waits would wait for ever
+            raise _Own(error) from None
+        return value if is_live(value) else self.finish(value)
 
     async def in_process(self) -> Any:
         """Run the body in a child process, which the deadline really ends."""
@@ -354,8 +405,10 @@ class _Attempt:
         if outcome.timed_out:
             return self.timed_out("Its process was ended")
         if outcome.error is None:
-            return outcome.value
+            return self.finish(outcome.value)
         code, kind, text = outcome.error
+        if outcome.unproven and self.tool.effect == "once":
+            return ToolResult(f"{text}; its effect may have happened.", True, failure=Failure("outcome_unknown"))
         if code == "outcome_unknown" and self.tool.effect != "once":
             code = "unavailable"
         return ToolResult(text, True, failure=Failure(code, kind))
@@ -411,57 +464,31 @@ class _Attempt:
         error = ended.exception() if not ended.cancelled() else asyncio.CancelledError()
         if self.late is None or is_a(error, asyncio.CancelledError):
             return
-        self.late(ToolResult.failed(error) if error is not None else as_result(ended.result()))
+        if is_a(error, _Own):
+            error = error.error
+        self.late(_failed(error, once=self.tool.effect == "once") if error is not None else ended.result())
 
 
 def _over() -> None:
     """Stands in place of a body that has ended."""
 
 
-_SETTLED = frozenset({str, int, float, bool, type(None), dict, list, ToolResult})
-
-
-def _is_live(value: Any) -> bool:
-    """Whether a value must be awaited or run before it is one."""
+def _runs(task: asyncio.Task[Any]) -> bool:
+    """Whether a task is in one of its steps; when its coroutine is closed, it is not."""
     try:
-        if type(value) in _SETTLED:
-            return False
-    except TypeError:  # a class that cannot be hashed
-        pass
-    return is_a(value, (AWAITABLE, GENERATOR, _STREAM))
+        return asyncio.current_task() is task
+    except RuntimeError:  # no loop runs any more
+        return False
 
 
-async def _consume(value: Any, report: Callable[[Any], None]) -> Any:
-    """The value that a coroutine or generator ends with; an async generator's is its last yield."""
-    if is_a(value, AWAITABLE) or (is_a(value, GENERATOR) and inspect.isawaitable(value)):
-        value = await value
-    if is_a(value, _STREAM):
-        return await _last(value, report)
-    if is_a(value, GENERATOR):  # its steps are sync code, which must not hold the event loop
-        return await asyncio.wrap_future(POOL.submit(partial(_exhaust, value, report)))
-    return value
-
-
-async def _last(stream: AsyncGenerator[Any, Any], report: Callable[[Any], None]) -> Any:
-    held: list[Any] = []
-    try:
-        async for value in stream:
-            if held:
-                report(held.pop())
-            held.append(value)
-    finally:
-        await stream.aclose()
-    return held[0] if held else None
-
-
-def _exhaust(stream: Generator[Any, Any, Any], report: Callable[[Any], None]) -> Any:
-    try:
-        while True:
-            report(next(stream))
-    except StopIteration as end:
-        return end.value
-    finally:
-        stream.close()
+def _is_ready(value: Any) -> bool:
+    """Whether a value can be described at once: it is one already, and needs no code that might take its time."""
+    is_result = type(value) is ToolResult
+    held: Any = value.value if is_result else value
+    kind = cast("type[Any]", type(held))
+    if kind is str or kind is int or kind is float or kind is bool or kind is type(None):
+        return True
+    return (is_result or kind is dict or kind is list or not is_live(held)) and is_still(held)
 
 
 async def _ended(future: asyncio.Future[Any], seconds: float) -> bool:
@@ -535,16 +562,26 @@ async def _aside(
         text = f"Tool {tool.name!r} was not called. {error}"
         return ToolResult(text, True, failure=Failure(code or "invalid_arguments"))
     inner = _for_call(tool, values, context)
-    attempt = _Attempt(tool, values, inner, start=partial(function, inner, tool.whole(values)))
+    attempt = _Attempt(
+        tool, values, inner, start=partial(function, inner, tool.whole(values)), finish=partial(_said, code)
+    )
     try:
-        value = await attempt.run(how_it_runs(function, thread=True, process=False))
+        result = await attempt.run(how_it_runs(function, thread=True, process=False))
     except BaseException as error:
-        value = _from_error(error, once=False)
-        return ToolResult(value.output, True, failure=Failure(code)) if code and value.error else value
+        result = _said(code, _from_error(error, once=False), by_itself=False)
     if inner.cancelled():
         return ToolResult.failed(f"Tool {tool.name!r} did not answer in time.", code=code or "timeout")
-    is_no = value is None or (code is not None and _is_false(value))
-    return None if is_no else as_result(value)
+    return result
+
+
+def _said(code: str | None, value: Any, *, by_itself: bool = True) -> ToolResult | None:
+    """What a preview or check says with a value; that it broke, when it did not give a result by itself."""
+    if value is None or (code is not None and _is_false(value)):
+        return None
+    result = as_result(value)
+    if code and result.error is not None and (not by_itself or is_a(value, BaseException)):
+        return ToolResult(result.output, True, failure=Failure(code))
+    return result
 
 
 def _is_false(value: object) -> bool:
