@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import reprlib
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, cast
@@ -37,11 +38,11 @@ class Failure:
         code: One of the closed set of failure codes.
         type: Name of the exception's class, if there was one.
         retryable: Whether trying again can help; default by code: timeout, unavailable and rate_limited.
-        retry_after: Seconds to wait before that.
+        retry_after: Seconds to wait before that, a finite number from 0.
         details: More for people; no secrets, no payload.
 
     Raises:
-        UsageError: The code is not in the set.
+        UsageError: The code is not in the set, or a field is of another kind.
 
     Since 0.1.
     """
@@ -53,11 +54,22 @@ class Failure:
     details: Any = None
 
     def __post_init__(self) -> None:
-        """Check the code and settle `retryable`."""
+        """Check the fields and settle `retryable`."""
         if not isinstance(self.code, str) or self.code not in FAILURE_CODES:  # pyright: ignore
             raise UsageError(f"unknown failure code {self.code!r}. Use one of {', '.join(sorted(FAILURE_CODES))}.")
+        if self.type is not None and not is_a(self.type, str):
+            raise UsageError(f"type of a failure must be a str or None, not {kind_of(self.type)}.")
         if self.retryable is None:
             object.__setattr__(self, "retryable", self.code in RETRYABLE)
+        elif type(self.retryable) is not bool:
+            raise UsageError(f"retryable of a failure must be True, False or None, not {kind_of(self.retryable)}.")
+        if self.retry_after is not None and not _is_seconds(self.retry_after):
+            shown = self.retry_after if is_a(self.retry_after, float) else kind_of(self.retry_after)
+            raise UsageError(f"retry_after of a failure must be a finite number of seconds from 0, not {shown}.")
+
+
+def _is_seconds(value: object) -> bool:
+    return is_a(value, (int, float)) and not is_a(value, bool) and 0 <= value <= sys.float_info.max
 
 
 class _Unset:
@@ -193,7 +205,8 @@ class ToolResult:
             metadata: For code and people.
 
         Raises:
-            UsageError: An unknown code, or a message that is neither text nor an exception.
+            UsageError: An unknown code, a message that is neither text nor an exception, or a `retry_after` that is no
+                number of seconds.
         """
         kind = None
         if is_a(message, BaseException):
@@ -280,7 +293,22 @@ def _same(a: object, b: object) -> bool:
 
 def _with_notes(metadata: dict[str, Any] | None, parts: Iterable[object]) -> dict[str, Any] | None:
     notes = [p.note for p in parts if is_a(p, Part) and p.note]
-    return {**(metadata or {}), "notes": notes} if notes else metadata
+    return with_fact(metadata, "notes", notes) if notes else metadata
+
+
+def with_fact(metadata: dict[str, Any] | None, name: str, value: Any) -> dict[str, Any]:
+    """Metadata with a fact of ours; what the tool has under that name itself is kept as `NAME_of_tool`.
+
+    Args:
+        metadata: The tool's, or None.
+        name: The fact's name.
+        value: The fact.
+
+    Since 0.1.
+    """
+    known = metadata or {}
+    own = {f"{name}_of_tool": known[name]} if name in known else {}
+    return {**known, **own, name: value}
 
 
 # -- suspension -------------------------------------------------------------------------------------------------

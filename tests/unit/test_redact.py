@@ -199,10 +199,13 @@ def repeats(node: Any, inside: bool = False) -> Iterator[tuple[Any, int, bool, b
 
 def patterns() -> Iterator[bytes]:
     """All that the module searches with."""
-    for name, found in vars(redact).items():
-        if not name.startswith("__") and name not in ("_NAME", "_PAIR"):
-            each: Any = found.values() if isinstance(found, dict) else found if isinstance(found, tuple) else [found]
-            yield from (pattern for pattern in each if isinstance(pattern, bytes))
+    names: list[str] = [name for name in vars(redact) if name[:2] != "__" and name not in ("_NAME", "_PAIR")]
+    todo: list[Any] = [getattr(redact, name) for name in names]
+    for found in todo:  # it grows
+        if type(found) is bytes:
+            yield found
+        elif type(found) in (tuple, dict):
+            todo.extend(found.values() if type(found) is dict else found)
 
 
 PATTERNS = sorted(set(patterns()))

@@ -10,6 +10,7 @@ import inspect
 import json
 import pickle
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -94,6 +95,30 @@ def test_output_can_be_said_better_than_the_value_says_itself() -> None:
 def test_a_contradiction_in_a_part_is_noted_in_the_metadata() -> None:
     made = ToolResult.ok(parts=[Part("image", mimeType="image/png", data="YQ==", note="declared image/jpeg")])
     assert made.metadata == {"notes": ["declared image/jpeg"]}
+    again = ToolResult.ok(
+        parts=[Part("image", mimeType="image/png", data="YQ==", note="n")], metadata={"notes": "mine"}
+    )
+    assert again.metadata == {"notes_of_tool": "mine", "notes": ["n"]}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (float("nan"), "nan"), (float("inf"), "inf"), (-0.5, "-0.5"), (-1, "int"), ("5", "str"), (True, "bool"),
+        (10**400, "int"), (Decimal(5), "Decimal"), (b"5", "bytes"),
+    ],
+)  # fmt: skip
+def test_seconds_that_nobody_can_wait_are_refused(seconds: Any, shown: str) -> None:
+    for make in (Failure, partial(ToolResult.failed, "x")):
+        with pytest.raises(UsageError) as error:
+            make(code="rate_limited", retry_after=seconds)
+        expected = f"retry_after of a failure must be a finite number of seconds from 0, not {shown}."
+        assert expected == str(error.value)
+
+
+@pytest.mark.parametrize("seconds", [None, 0, 0.0, 1.5, 10**9])
+def test_a_number_of_seconds_is_kept(seconds: Any) -> None:
+    assert seconds == Failure("rate_limited", retry_after=seconds).retry_after
 
 
 @pytest.mark.parametrize(
@@ -103,6 +128,8 @@ def test_a_contradiction_in_a_part_is_noted_in_the_metadata() -> None:
         (lambda: ToolResult("x", "no"), "is_error must be True or False"),  # pyright: ignore
         (lambda: ToolResult("x", False, [1]), "metadata must be a dict or None"),  # pyright: ignore
         (lambda: ToolResult.failed("x", code="oops"), "unknown failure code 'oops'"),
+        (lambda: Failure("refused", retryable="no"), "retryable of a failure must be True, False or None, "),  # pyright: ignore
+        (lambda: Failure("exception", 5), "type of a failure must be a str or None, not int."),  # pyright: ignore
         (lambda: ToolResult.failed(7), "must be text or an exception, not int"),  # pyright: ignore
     ],
 )

@@ -11,7 +11,7 @@ import dis
 import inspect
 import sys
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -299,7 +299,7 @@ class _Attempt:
         """What `finish` makes of a value, once it is one; describing it takes a thread where that may take its time."""
         try:
             if type(value) is CoroutineType:
-                value = await value
+                value = await cast("Awaitable[Any]", value)
             if not _is_ready(value):
                 value = await consume(value, self.report)
         except _STRAY as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -68,7 +68,7 @@ def test_a_part_that_cannot_be_saved_keeps_no_other_from_it_and_is_named(
         if path.name == "full.png":
             raise OSError(28, "No space left on device")
         path.name.encode("ascii")
-        return open_(path, *args)
+        return cast("Any", open_)(path, *args)
 
     monkeypatch.setattr(Path, "open", narrow)
     parts = [

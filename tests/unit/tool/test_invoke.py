@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import GeneratorType
 from typing import Any, cast
 
@@ -217,8 +218,13 @@ def bodies(act: Callable[[], Any], **options: Any) -> dict[str, Tool]:
         yield
         return act()
 
-    inline = tool(thread, name="inline", thread=False, **options)
-    return {f.name: f for f in [tool(f, **options) for f in (step, task, stream, thread, generator)] + [inline]}
+    named: dict[str, Callable[[], Any]] = {f.__name__: f for f in (step, task, stream, thread, generator)}
+    made: dict[str, Tool] = {name: tool(**options)(function) for name, function in named.items()}
+    return {**made, "inline": tool(name="inline", thread=False, **options)(thread)}
+
+
+def _instead(act: Callable[[], Any], ctx: Context[Any], arguments: dict[str, Any]) -> Any:
+    return act()
 
 
 WAYS = sorted(bodies(int))
@@ -244,7 +250,7 @@ def test_what_would_end_more_than_the_tool_is_a_failed_result_however_it_runs(
         result = await execute(body, {}, give_up=abandoned.append)
         assert result == await body.call()
         await asyncio.sleep(0)  # the caller was not cancelled
-        checked = bodies(int, check=lambda *_: act())[way]
+        checked = bodies(int, check=partial(_instead, act))[way]
         return result, await checked.call_check()
 
     result, check = asyncio.run(main())
@@ -268,7 +274,8 @@ def test_a_tool_that_cancels_the_task_it_finds_does_not_cancel_its_caller(way: s
         cast("asyncio.Task[Any]", asyncio.current_task()).cancel()
 
     async def main() -> tuple[ToolResult, int]:
-        body = {"step": tool(step), "task": tool(task), "inline": tool(inline, thread=False)}[way]
+        made: dict[str, Tool] = {"step": tool(step), "task": tool(task), "inline": tool(thread=False)(inline)}
+        body = made[way]
         result = await body.call()
         await asyncio.sleep(0)
         return result, cast("asyncio.Task[Any]", asyncio.current_task()).cancelling()
@@ -838,6 +845,21 @@ def test_a_tool_may_run_in_a_process_of_its_own() -> None:
     result = asyncio.run(own_pid.call({"extra": 0}))
     assert isinstance(result.value, int)
     assert result.value != os.getpid()
+
+
+@tool(process=True, timeout=60)
+def loses_touch() -> None:
+    """Raise what proves nothing."""
+    raise RuntimeError("cut off") from ConnectionResetError()
+
+
+def test_a_lost_connection_in_a_child_process_proves_as_little_as_elsewhere() -> None:
+    result = asyncio.run(loses_touch.call())
+    assert result.failure is not None
+    assert (result.error, result.failure.code) == (
+        "RuntimeError: cut off; its effect may have happened.",
+        "outcome_unknown",
+    )
 
 
 def test_an_exception_in_a_child_process_is_told_like_any_other() -> None:
