@@ -411,13 +411,24 @@ def from_dict(value: Mapping[str, Any]) -> Part:
         raise ContentPartError(f"{kind_of(value)} is no part. {_MEND}")
     try:
         keys = list(islice(value, len(_KEYS) + 1))  # one more cannot be a field, and a mapping of others may be endless
-        fields: dict[Any, Any] = {k: value[k] for k in keys if k in _KEYS}
+        fields = {name: value[k] for k in keys if (name := text_key(k)) in _KEYS}
     except Exception as error:  # the mapping's own code
         raise ContentPartError(f"the dict of a part cannot be read: {kind_of(error)}. {_MEND}") from error
-    extra = next((k for k in keys if k not in _KEYS), None)
+    extra = next((k for k in keys if text_key(k) not in _KEYS), None)
     if extra is not None:
         raise ContentPartError(f"a part has no field {_shown(str(extra))}. Its fields are {', '.join(_KEYS)}.")
     return Part(**{"type": "", **fields})
+
+
+def text_key(key: object) -> str:
+    """A key as exact text, whatever its class says of its equality; "" for one that is no text.
+
+    Args:
+        key: Any key of a mapping.
+
+    Since 0.1.
+    """
+    return str.__str__(key) if is_a(key, str) else ""
 
 
 def is_part_dict(value: object) -> bool:

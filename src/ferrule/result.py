@@ -90,7 +90,8 @@ class ToolResult:
     Made with this constructor, a result has `value` equal to `output`, or None
     when it is an error. `ToolResult.ok`, `ToolResult.failed` and `pending` say
     more in fewer words. However it is made, one with a request is suspended:
-    `is_error` is True, and there is neither value nor failure.
+    `is_error` is True, and there is neither value nor failure; and only one
+    that failed has a failure.
 
     Args:
         output: What the model reads.
@@ -121,13 +122,15 @@ class ToolResult:
             raise UsageError(f"is_error must be True or False, not {kind_of(self.is_error)}.")
         if self.metadata is not None and not is_a(self.metadata, dict):
             raise UsageError(f"metadata must be a dict or None, not {kind_of(self.metadata)}.")
+        if self.failure is not None and not is_a(self.failure, Failure):
+            raise UsageError(f"failure must be a Failure or None, not {kind_of(self.failure)}.")
         if type(self.output) is not str or not self.output.isascii():
             object.__setattr__(self, "output", clean(self.output))
         if self.pending is not None:
             for name, settled in (("is_error", True), ("value", None), ("failure", None)):
                 object.__setattr__(self, name, settled)
-        elif self.is_error and self.failure is None:
-            object.__setattr__(self, "failure", _REFUSED)
+        elif self.is_error is (self.failure is None):  # one that failed has a failure, one that is done has none
+            object.__setattr__(self, "failure", _REFUSED if self.is_error else None)
         if self.value is _UNSET:
             object.__setattr__(self, "value", None if self.is_error else self.output)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import Any, cast
 
-from ferrule.content import is_part_dict, url_fault
+from ferrule.content import is_part_dict, text_key, url_fault
 from ferrule.errors import RequestError
 from ferrule.strict_json import Codec, clean, dumps, is_a, kind_of, register, typed
 
@@ -236,10 +236,10 @@ def _checked(cls: Any, what: str, value: Mapping[str, Any]) -> dict[str, Any]:
         raise RequestError(f"the {what} must be a dict, not {kind_of(value)}.")
     try:
         keys = list(islice(value, len(known) + 1))  # one more cannot be a field, and a mapping of others may be endless
-        found = {k: value[k] for k in keys if k in known}
+        found = {name: value[k] for k in keys if (name := text_key(k)) in known}
     except Exception as error:  # the mapping's own code
         raise RequestError(f"the {what} cannot be read: {kind_of(error)}.") from error
-    unknown = next((str(k)[:80] for k in keys if k not in known), None)
+    unknown = next((str(k)[:80] for k in keys if text_key(k) not in known), None)
     if unknown is not None:
         raise RequestError(f"the {what} has an unknown field {unknown!r}. Its fields are {', '.join(sorted(known))}.")
     missing = [name for name in (("id", "kind", "prompt") if cls is Request else ("id", "ok")) if name not in found]

@@ -34,9 +34,10 @@ from ferrule.content import (
     text,
     to_dict,
 )
-from ferrule.errors import ContentPartError, UsageError
+from ferrule.errors import ContentPartError, RequestError, UsageError
 from ferrule.media import sniff
 from ferrule.strict_json import dumps, parse, plain, restore, typed
+from ferrule.suspension import Request
 
 
 def b64(raw: bytes) -> str:
@@ -532,6 +533,25 @@ def test_what_is_no_part_is_refused_by_each_function_that_takes_one(value: Any, 
         assert expected == refused(lambda function=function: function(value))
     assert f"part 0: {expected}" == refused(lambda: normalize_parts([value]))
     assert not is_part_dict(value)
+
+
+class Everything(str):
+    """A text that says it equals whatever it is compared with."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return hash("type")
+
+
+def test_a_key_is_what_it_spells_whatever_it_says_it_equals() -> None:
+    assert refused(lambda: from_dict({Everything("bogus"): "text"})) == f"a part has no field 'bogus'. {ALL}"
+    assert from_dict({Everything("type"): "text", "text": "a"}) == text("a")
+    with pytest.raises(RequestError, match="unknown field 'bogus'"):
+        Request.from_dict({Everything("bogus"): "x"})
 
 
 MISUSED: list[tuple[Callable[[], Any], str]] = [

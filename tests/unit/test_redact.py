@@ -205,7 +205,7 @@ def patterns() -> Iterator[bytes]:
         if type(found) is bytes:
             yield found
         elif type(found) in (tuple, dict):
-            todo.extend(found.values() if type(found) is dict else found)
+            todo += [*(found.values() if type(found) is dict else found)]  # pyright: ignore[reportUnknownArgumentType]
 
 
 PATTERNS = sorted(set(patterns()))

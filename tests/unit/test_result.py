@@ -101,6 +101,14 @@ def test_a_contradiction_in_a_part_is_noted_in_the_metadata() -> None:
     assert again.metadata == {"notes_of_tool": "mine", "notes": ["n"]}
 
 
+def test_only_a_result_that_failed_has_a_failure_however_it_is_made() -> None:
+    failed = ToolResult.failed("x", code="timeout")
+    made = [dataclasses.replace(failed, is_error=False), ToolResult("x", False, failure=Failure("timeout"))]
+    assert [(r.status, r.failure) for r in made] == [("done", None)] * 2
+    again = dataclasses.replace(ToolResult.ok(1), is_error=True)
+    assert (again.status, again.failure) == ("failed", Failure("refused"))
+
+
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
@@ -128,6 +136,7 @@ def test_a_number_of_seconds_is_kept(seconds: Any) -> None:
         (lambda: ToolResult("x", "no"), "is_error must be True or False"),  # pyright: ignore
         (lambda: ToolResult("x", False, [1]), "metadata must be a dict or None"),  # pyright: ignore
         (lambda: ToolResult.failed("x", code="oops"), "unknown failure code 'oops'"),
+        (lambda: ToolResult("x", True, failure="timeout"), "failure must be a Failure or None, not str."),  # pyright: ignore
         (lambda: Failure("refused", retryable="no"), "retryable of a failure must be True, False or None, "),  # pyright: ignore
         (lambda: Failure("exception", 5), "type of a failure must be a str or None, not int."),  # pyright: ignore
         (lambda: ToolResult.failed(7), "must be text or an exception, not int"),  # pyright: ignore
