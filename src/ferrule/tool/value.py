@@ -29,19 +29,14 @@ else:
 _STREAM: type[AsyncGenerator[Any, Any]] = AsyncGeneratorType
 
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+_ARE_SCALARS: Final = _SCALARS.issuperset
 _MOST: Final = 100_000  # items of a container, and containers, that are looked at
 _LISTS: Final = (list, tuple, set, frozenset, deque)
 _TRUSTED: Final = frozenset(
     {"builtins", "collections", "datetime", "decimal", "enum", "pathlib", "pydantic", "pydantic_core", "typing", "uuid"}
 )
-_HOOKS: Final = (
-    "__iter__",
-    "__getitem__",
-    "__getattr__",
-    "__getattribute__",
-    "items",
-    "value",
-)  # what is called to describe
+# What is called of an object to describe it
+_HOOKS: Final = ("__iter__", "__getitem__", "__getattr__", "__getattribute__", "items", "value")
 
 
 def is_live(value: Any) -> bool:
@@ -117,33 +112,32 @@ def is_still(value: Any) -> bool:
     todo: list[Any] = [value]
     try:
         for each in todo:  # it grows
-            held = _held(each)
+            kind = cast("type[Any]", type(each))
+            if kind is dict:
+                held = each.values()
+                if not _ARE_SCALARS(map(type, each)):
+                    todo += [key for key in each if type(key) not in _SCALARS]
+            else:
+                held = each if kind is list or kind is tuple else _held(each, kind)
             if held is None or len(held) > _MOST or len(todo) > _MOST:
                 return False
-            if not set(map(type, held)) <= _SCALARS:
+            if not _ARE_SCALARS(map(type, held)):
                 todo += [x for x in held if type(x) not in _SCALARS]
     except Exception:  # a class that cannot be hashed, an attribute that cannot be read
         return False
     return True
 
 
-def _held(value: Any) -> list[Any] | None:
+def _held(value: Any, kind: type[Any]) -> list[Any] | None:
     """What a value holds; None when that is not known without asking its class."""
-    kind = cast("type[Any]", type(value))
-    if kind in _SCALARS:
-        return []
-    if kind is dict:
-        return [*value, *value.values()]
-    if kind is list or kind is tuple:
-        return value
-    names = _fields(kind)
+    names = () if kind in _SCALARS else _fields(kind)
     if names is None:
         return None
     found: list[Any] = [getattr(value, name) for name in names if hasattr(value, name)]
     if issubclass(kind, dict):
         found += [*value, *value.values()]
     elif issubclass(kind, _LISTS):
-        found += cast("Iterable[Any]", value)
+        found += value
     return found
 
 
@@ -155,8 +149,8 @@ def _fields(kind: type[Any]) -> tuple[str, ...] | None:
         return None
     if issubclass(kind, Enum):
         return ("_value_",)
-    fields: Iterable[str] = getattr(kind, "__pydantic_fields__", None) or getattr(kind, "__dataclass_fields__", ())
-    if fields:
+    fields: Iterable[str] | None = getattr(kind, "__pydantic_fields__", getattr(kind, "__dataclass_fields__", None))
+    if fields is not None:
         computed = _serializes(kind) or any(_is_code(getattr(kind, name, None)) for name in fields)
         return None if computed else (*fields, "__pydantic_extra__")
     if issubclass(kind, (str, bytes, int, float, dict, *_LISTS)):
