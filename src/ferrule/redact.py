@@ -14,6 +14,7 @@ looked at again: the time grows with the length of the text, whoever wrote it.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -49,6 +50,11 @@ _OPENED = rb"b?(?P<quote>" + _QUOTE + rb")"
 _PARAMETER = rb"(?P<secret>[^&;\s#'\"<>]++)"
 _BARE = rb"(?:(?:bearer|basic|token|digest)\s{1,5}+)?+(?P<secret>(?:[^\s'\",;&)\\]|\\(?![nr\"'\\]))++)"
 _LINE = rb"(?P<secret>(?:[^\r\n\\]|\\(?![rn]))++)"
+# What a sentence about a field goes on with: "password: is required", "api_key: Field required"
+_PROSE = (
+    rb"(?:is|are|was|must|should|may|can|cannot|has|have|field|header|input|value|string|this|the|an?|no|not|none|null"
+    rb"|required|missing|invalid|empty|unset|expected|denied|failed)\b"
+)
 _BRACKETS = {b"[": rb"[\[\]]", b"{": rb"[{}]"}
 _FAR = 1_000
 
@@ -82,7 +88,7 @@ _SHAPES = (
 )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def _compiled(pattern: bytes) -> re.Pattern[bytes]:
     # On first use: compiling costs as much as importing a module, and most programs start without an error.
     return re.compile(pattern)
@@ -132,9 +138,12 @@ def _field(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
     name = left[len(before) :] + low[start : found.start("quote" if found["quote"] else "mark")].rstrip()
     if by_equals and _compiled(_IN_URL).match(before[-1:] + name):
         return _taken(_PARAMETER, low, end)
-    if _compiled(_ALWAYS).search(name) or ((by_equals or found["quote"]) and _compiled(_OFTEN).search(name)):
+    in_code = by_equals or found["quote"]
+    if in_code and _compiled(_OFTEN).search(name):
         return _value(low, end)
-    return None
+    if not _compiled(_ALWAYS).search(name) or (not in_code and _compiled(_PROSE).match(low, end)):
+        return None
+    return _value(low, end)
 
 
 def _value(low: bytes, start: int) -> Span | None:
@@ -159,8 +168,8 @@ def _quoted(low: bytes, start: int, quote: bytes) -> Span | None:
     return (start, end) if end > start else None
 
 
-def _taken(pattern: bytes, low: bytes, start: int) -> Span | None:
-    found = _compiled(pattern).match(low, start)
+def _taken(pattern: bytes, low: bytes, start: int, end: int = sys.maxsize) -> Span | None:
+    found = _compiled(pattern).match(low, start, end)
     return found.span("secret") if found else None
 
 
@@ -170,13 +179,17 @@ def _header(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
     before = low[max(start - 20, 0) : start].rstrip(_NAME)
     if found["pair"] and not before.endswith(_PAIR):
         return None  # one of the names in a list
+    if found["mark"] == b":" and not found["quote"] and _compiled(_PROSE).match(low, at):
+        return None
     quote = before[-1:] if before[-1:] in (b'"', b"'") and found["mark"] and not found["quote"] else b""
     opened = _compiled(_OPENED).match(low, at)
     if opened is not None:
         at, quote = opened.end(), opened["quote"]
-    line = _taken(_LINE, low, at)
-    whole = _quoted(low, at, quote) if quote else line
-    return _taken(_WITH_SCHEME, low, at) or (min(whole, line) if whole and line else None)
+    with_scheme = _taken(_WITH_SCHEME, low, at)
+    if with_scheme is not None:
+        return with_scheme
+    whole = _quoted(low, at, quote) if quote else (at, len(low))
+    return _taken(_LINE, low, at, whole[1]) if whole else None
 
 
 def _scheme(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
