@@ -280,20 +280,12 @@ class _Attempt:
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         before = task.cancelling()
         try:
-            value = self.start()
+            return self.start()
         except (asyncio.CancelledError, *_STRAY) as error:
             raise _Own(error) from None
-        if task.cancelling() == before:
-            return value
-        while task.cancelling() > before:
-            task.uncancel()
-        try:
-            await asyncio.sleep(0)
-        except asyncio.CancelledError as error:
-            if task.cancelling() > before:  # from outside, in the meantime
-                raise
-            raise _Own(error) from None
-        return value
+        finally:
+            if task.cancelling() > before:
+                await _take_back(task, before)
 
     async def settled(self, value: Any) -> Any:
         """What `finish` makes of a value, once it is one; describing it takes a thread where that may take its time."""
@@ -464,13 +456,27 @@ class _Attempt:
         error = ended.exception() if not ended.cancelled() else asyncio.CancelledError()
         if self.late is None or is_a(error, asyncio.CancelledError):
             return
-        if is_a(error, _Own):
-            error = error.error
-        self.late(_failed(error, once=self.tool.effect == "once") if error is not None else ended.result())
+        if error is not None:
+            self.late(_failed(error.error if is_a(error, _Own) else error, once=self.tool.effect == "once"))
+            return
+        found = ended.result()
+        self.late(found if is_a(found, ToolResult) else self.finish(found))  # a coroutine that nobody awaits any more
 
 
 def _over() -> None:
     """Stands in place of a body that has ended."""
+
+
+async def _take_back(task: asyncio.Task[Any], before: int) -> None:
+    """Take back what the body cancelled of the current task; it ends by that, its caller does not."""
+    while task.cancelling() > before:
+        task.uncancel()
+    try:
+        await asyncio.sleep(0)  # before 3.13 what was asked for still comes, here
+    except asyncio.CancelledError:
+        if task.cancelling() > before:  # from outside, in the meantime
+            raise
+    raise _Own(asyncio.CancelledError())
 
 
 def _runs(task: asyncio.Task[Any]) -> bool:

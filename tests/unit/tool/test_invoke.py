@@ -261,7 +261,7 @@ def test_what_would_end_more_than_the_tool_is_a_failed_result_however_it_runs(
     assert check.failure.code == "outcome_unknown"
 
 
-@pytest.mark.parametrize("way", ["step", "task", "inline"])
+@pytest.mark.parametrize("way", ["step", "task", "inline", "raises"])
 def test_a_tool_that_cancels_the_task_it_finds_does_not_cancel_its_caller(way: str) -> None:
     async def step() -> None:
         cast("asyncio.Task[Any]", asyncio.current_task()).cancel()
@@ -273,8 +273,13 @@ def test_a_tool_that_cancels_the_task_it_finds_does_not_cancel_its_caller(way: s
     def inline() -> None:
         cast("asyncio.Task[Any]", asyncio.current_task()).cancel()
 
+    def raises() -> None:
+        inline()
+        raise ValueError("v")
+
     async def main() -> tuple[ToolResult, int]:
-        made: dict[str, Tool] = {"step": tool(step), "task": tool(task), "inline": tool(thread=False)(inline)}
+        made: dict[str, Tool] = {"step": tool(step), "task": tool(task)}
+        made |= {"inline": tool(thread=False)(inline), "raises": tool(thread=False)(raises)}
         body = made[way]
         result = await body.call()
         await asyncio.sleep(0)
@@ -646,6 +651,34 @@ def test_a_sync_tool_that_overruns_is_reported_truthfully_and_its_late_end_is_to
     result = asyncio.run(main())
     assert result.error == "Tool 'stuck' timed out after 0.05 s. It may still be running."
     assert [r.value for r in late] == ["late"]
+
+
+@pytest.mark.parametrize("ends", [AttributeError("a"), SystemExit(3), TimeoutError("t"), [1], None], ids=repr)
+def test_what_an_abandoned_thread_ends_with_is_told_as_a_result(ends: Any) -> None:
+    release = threading.Event()
+    late: list[ToolResult] = []
+
+    @tool(effect="read", timeout=0.05)
+    def stuck() -> Any:
+        release.wait(30)
+        if isinstance(ends, BaseException):
+            raise ends
+        return ends
+
+    async def main() -> None:
+        told = asyncio.Event()
+
+        def settle(result: ToolResult) -> None:
+            late.append(result)
+            told.set()
+
+        await invoke(stuck, late=settle)
+        release.set()
+        await asyncio.wait_for(told.wait(), 30)
+
+    asyncio.run(main())
+    expected = ToolResult.failed(ends) if isinstance(ends, BaseException) else ToolResult.ok(ends)
+    assert late == [expected]
 
 
 @pytest.mark.case("C109")
