@@ -28,7 +28,7 @@ from typing import Any, Final, TypeVar, cast
 
 from ferrule.agent.agent import Agent
 from ferrule.errors import ConfigurationError, ToolNameError, UsageError
-from ferrule.result import describe_exception
+from ferrule.exception import describe_exception
 from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
 

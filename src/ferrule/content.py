@@ -11,13 +11,15 @@ import base64
 import binascii
 import io
 import os
+import re
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal, Protocol, cast
 
 from ferrule.errors import ContentPartError
+from ferrule.media import mime_of_name, settle, sniff
 from ferrule.strict_json import Codec, clean, is_a, kind_of, register
 
 PartType = Literal["text", "image", "file", "audio"]
@@ -53,7 +55,8 @@ class Part:
         note: What was contradictory about its media type; not compared, not sent.
 
     Raises:
-        ContentPartError: Unknown type, a field the type does not have, or not exactly one of data and url.
+        ContentPartError: Unknown type, a field the type does not have, not exactly one of data and url, data that is no
+            base64, or a url that is not http(s) or holds a name and password.
 
     Since 0.1.
     """
@@ -95,8 +98,10 @@ class Part:
         if (self.data is None) == (self.url is None):
             found = "neither data nor url" if self.data is None else "both data and url"
             raise ContentPartError(f"{_a(self.type)} part has {found}. Give exactly one of them.")
-        if self.url is not None and not self.url.lower().startswith(("http://", "https://")):
-            raise ContentPartError(f"the url of {_a(self.type)} part must be http(s). Read anything else into data.")
+        if self.data is not None and not _is_base64(self.data):
+            raise ContentPartError(_NO_BASE64)
+        if self.url is not None and (fault := url_fault(self.url)):
+            raise ContentPartError(f"the url of {_a(self.type)} part {fault}. Read anything else into data.")
 
 
 _KEYS = ("type", "text", "mimeType", "data", "url", "name")
@@ -109,6 +114,38 @@ def _keys_of(kind: str) -> tuple[str, ...]:
 def _shown(text: str) -> str:
     """A text for an error, unless it could be data that came to the wrong place."""
     return repr(text) if len(text) <= 200 else f"of {len(text)} characters"
+
+
+_WEB = re.compile(r"https?://([^/\\?#\s]+)", re.IGNORECASE)  # a browser takes a backslash for a slash
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_NO_BASE64 = "the data of the part is no standard padded base64. Use base64.b64encode."
+
+
+def _is_base64(data: str) -> bool:
+    """Whether a text is standard padded base64, told without decoding it: a part may hold megabytes."""
+    if len(data) % 4 or not data.isascii():
+        return False
+    rest = data.encode("ascii").translate(None, _ALPHABET)
+    return rest in (b"", b"=", b"==") and data.endswith(rest.decode("ascii"))
+
+
+def url_fault(url: str) -> str | None:
+    """What is wrong with a URL that a person will click or a provider will read; None when nothing is.
+
+    Args:
+        url: Any text.
+
+    Returns:
+        The end of a sentence about it, which does not quote it.
+
+    Since 0.1.
+    """
+    found = _WEB.match(url)
+    if found is None:
+        return "must be http(s) with a host"
+    if not url.isprintable():
+        return "must not hold a line break or another control character"
+    return "must not hold a user or password" if "@" in found[1] else None
 
 
 def _check_one_line(what: str, text: str | None) -> None:
@@ -244,10 +281,10 @@ def _from_url(kind: str, url: str, mime_type: str | None, name: str | None) -> P
         base = unquote(os.path.basename(urlsplit(url).path))
     except ValueError:
         raise ContentPartError(f"the URL of the {kind} part cannot be read. Check its host.") from None
-    mime = _bare(mime_type) or _mime_of_name(base)
+    mime = _bare(mime_type) or mime_of_name(base)
     if mime is None and kind != "file":
         raise ContentPartError(f"the URL of the {kind} part does not tell its type. Give mime_type=.")
-    return Part(kind, mimeType=_settle(kind, None, mime), url=url, name=name or base or None)
+    return Part(kind, mimeType=settle(kind, None, mime), url=url, name=name or base or None)
 
 
 def _bare(mime: str | None) -> str | None:
@@ -259,49 +296,28 @@ def _from_bytes(kind: str, raw: bytes, mime: str | None, name: str | None, path:
     if limit is not None and len(raw) > limit:
         raise ContentPartError(f"the {kind} part has more than {limit} bytes. Shrink it or raise the limit.")
     base = os.path.basename(path) if path else None
-    seen, declared = sniff(raw), _bare(mime) or (_mime_of_name(base) if base else None)
-    found = _settle(kind, seen, declared)
+    seen, declared = sniff(raw), _bare(mime) or (mime_of_name(base) if base else None)
+    found = settle(kind, seen, declared)
     note = None
     if seen and declared and declared != found:
         note = f"declared {declared}, bytes are {found}"
     return Part(kind, mimeType=found, data=base64.b64encode(raw).decode("ascii"), name=name or base or None, note=note)
 
 
-def _settle(kind: str, seen: str | None, declared: str | None) -> str:
-    """The media type of bytes that look like `seen` and were declared as `declared`."""
-    if kind == "file":
-        return declared if declared and _may_be(seen, declared) else seen or "application/octet-stream"
-    if seen and not _fits(kind, seen):
-        raise ContentPartError(f"the bytes are {seen}, so they make no {kind} part. Use file() for them.")
-    if declared and not seen and not _fits(kind, declared):
-        raise ContentPartError(f"{declared} is no {kind} type. Use file(), or correct mime_type.")
-    if seen and kind == "audio" and not seen.startswith("audio/"):
-        return declared if declared and declared.startswith("audio/") else "audio/" + seen.partition("/")[2]
-    if seen or declared:
-        return seen or declared or ""
-    raise ContentPartError(f"the type of the {kind} part cannot be told from its bytes. Give mime_type=.")
-
-
-def _fits(kind: str, mime: str) -> bool:
-    # Containers like WebM and MP4 look like video whatever they hold.
-    return mime.startswith(kind + "/") or (kind == "audio" and mime in ("video/mp4", "video/webm", "video/ogg"))
-
-
-def _may_be(seen: str | None, declared: str) -> bool:
-    """Whether bytes that look like `seen` may be the more special `declared`: any text CSV, any archive a document."""
-    if seen == "application/zip":
-        return declared.startswith("application/") and declared != "application/pdf"
-    if seen in ("text/plain", "text/html", "application/json"):
-        return not declared.startswith(("image/", "audio/", "video/", "font/")) and declared != "application/pdf"
-    return seen is None
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # else a pipe that nobody writes to holds us for ever
 
 
 def _read_path(path: str, limit: int | None) -> bytes:
     if not path:
         raise ContentPartError("the path of the part is empty. Give a path, bytes or a URL.")
     try:
-        with open(path, "rb") as handle:
+        with open(path, "rb", opener=_without_waiting) as handle:
+            if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+                raise ContentPartError(f"{_shown(path)} is no regular file. Open it yourself and give the file object.")
             return handle.read() if limit is None else handle.read(limit + 1)
+    except ContentPartError:
+        raise
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else kind_of(error)
         cause = error if len(path) <= 200 else None  # its text repeats the path
@@ -338,73 +354,7 @@ def _decode(data: str | bytes) -> bytes:
     try:
         return binascii.a2b_base64(data, strict_mode=True)
     except ValueError:
-        raise ContentPartError("the data of the part is no standard padded base64. Use base64.b64encode.") from None
-
-
-# -- media types ------------------------------------------------------------------------------------------------
-
-_OFFICE = "application/vnd.openxmlformats-officedocument."
-_MORE = {
-    ".webp": "image/webp", ".avif": "image/avif", ".md": "text/markdown", ".m4a": "audio/mp4", ".ogg": "audio/ogg",
-    ".opus": "audio/ogg", ".flac": "audio/flac", ".wav": "audio/wav", ".yaml": "application/yaml",
-    ".parquet": "application/vnd.apache.parquet", ".epub": "application/epub+zip",
-    ".docx": _OFFICE + "wordprocessingml.document", ".xlsx": _OFFICE + "spreadsheetml.sheet",
-    ".pptx": _OFFICE + "presentationml.presentation",
-}  # fmt: skip
-
-
-@lru_cache(maxsize=1)
-def _extensions() -> dict[str, str]:
-    from mimetypes import MimeTypes  # loads a URL parser too: only those who build parts pay for it
-
-    # The built-in table only: the same answer on every machine.
-    return {**MimeTypes(filenames=()).types_map[True], **_MORE}
-
-
-def _mime_of_name(name: str) -> str | None:
-    return _extensions().get(os.path.splitext(name)[1].lower()) if "." in name else None
-
-
-_ALIASES = {"audio/x-wav": "audio/wav", "audio/x-flac": "audio/flac", "audio/m4a": "audio/mp4"}
-_MARKUP = (("image/svg+xml", b"<svg"), ("text/html", b"<!doctype html"), ("text/html", b"<html"))
-
-
-def sniff(raw: bytes) -> str | None:
-    """Media type of bytes that tell it, else None.
-
-    Args:
-        raw: The bytes; the first few thousand decide.
-
-    Raises:
-        ContentPartError: It is no bytes.
-
-    Since 0.1.
-    """
-    if not is_a(raw, _BYTES):
-        raise ContentPartError(f"a media type is told from bytes, not from {kind_of(raw)}. Read it first.")
-    import filetype  # pyright: ignore[reportMissingTypeStubs] - only those who build parts pay for its table
-
-    head = bytes(raw[:4096])
-    kind: str | None = filetype.guess_mime(head) if head else None  # pyright: ignore
-    if kind:
-        return _ALIASES.get(kind, kind)
-    return _sniff_text(head, len(raw)) if head else None
-
-
-def _sniff_text(head: bytes, size: int) -> str | None:
-    try:
-        shown = head.decode()
-    except UnicodeDecodeError as error:
-        if size <= len(head) or error.start < len(head) - 3:  # else a character cut at the end of the head
-            return None
-        shown = head[: error.start].decode()
-    if any(ord(c) < 32 and c not in "\t\n\r\f" for c in shown):
-        return None
-    start = shown.lstrip("\ufeff \t\r\n").lower()
-    for mime, mark in _MARKUP:
-        if start.startswith(mark.decode()) or (start.startswith(("<?xml", "<!--")) and mark.decode() in start):
-            return mime
-    return "application/json" if start[:1] in ("{", "[") and start.rstrip()[-1:] in ("}", "]") else "text/plain"
+        raise ContentPartError(_NO_BASE64) from None
 
 
 # -- dict form and description ----------------------------------------------------------------------------------
@@ -461,16 +411,24 @@ def from_dict(value: Mapping[str, Any]) -> Part:
         raise ContentPartError(f"{kind_of(value)} is no part. {_MEND}")
     try:
         keys = list(islice(value, len(_KEYS) + 1))  # one more cannot be a field, and a mapping of others may be endless
-        fields: dict[Any, Any] = {k: value[k] for k in keys if k in _KEYS}
+        fields = {name: value[k] for k in keys if (name := text_key(k)) in _KEYS}
     except Exception as error:  # the mapping's own code
         raise ContentPartError(f"the dict of a part cannot be read: {kind_of(error)}. {_MEND}") from error
-    extra = next((k for k in keys if k not in _KEYS), None)
+    extra = next((k for k in keys if text_key(k) not in _KEYS), None)
     if extra is not None:
         raise ContentPartError(f"a part has no field {_shown(str(extra))}. Its fields are {', '.join(_KEYS)}.")
-    made = Part(**{"type": "", **fields})
-    if made.data is not None:
-        _decode(made.data)
-    return made
+    return Part(**{"type": "", **fields})
+
+
+def text_key(key: object) -> str:
+    """A key as exact text, whatever its class says of its equality; "" for one that is no text.
+
+    Args:
+        key: Any key of a mapping.
+
+    Since 0.1.
+    """
+    return str.__str__(key) if is_a(key, str) else ""
 
 
 def is_part_dict(value: object) -> bool:

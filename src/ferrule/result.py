@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import reprlib
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, cast
 
 from ferrule.content import Part, describe_part, file, is_part_dict, normalize_parts
 from ferrule.errors import ContentPartError, RequestError, UsageError
+from ferrule.exception import classify, describe_exception
 from ferrule.redact import scrub
-from ferrule.strict_json import Codec, bare_name, clean, is_a, kind_of, register, text_of
+from ferrule.strict_json import Codec, clean, is_a, kind_of, register, text_of
 from ferrule.suspension import Request
 
 Status = Literal["done", "failed", "suspended"]
@@ -26,8 +28,6 @@ FailureCode = Literal[
 
 FAILURE_CODES: Final[frozenset[str]] = frozenset(FailureCode.__args__)  # pyright: ignore
 RETRYABLE: Final[frozenset[str]] = frozenset({"timeout", "unavailable", "rate_limited"})
-MAX_MESSAGE = 2_000
-MAX_LEAVES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Failure:
         code: One of the closed set of failure codes.
         type: Name of the exception's class, if there was one.
         retryable: Whether trying again can help; default by code: timeout, unavailable and rate_limited.
-        retry_after: Seconds to wait before that.
+        retry_after: Seconds to wait before that, a finite number from 0.
         details: More for people; no secrets, no payload.
 
     Raises:
-        UsageError: The code is not in the set.
+        UsageError: The code is not in the set, or a field is of another kind.
 
     Since 0.1.
     """
@@ -54,11 +54,22 @@ class Failure:
     details: Any = None
 
     def __post_init__(self) -> None:
-        """Check the code and settle `retryable`."""
+        """Check the fields and settle `retryable`."""
         if not isinstance(self.code, str) or self.code not in FAILURE_CODES:  # pyright: ignore
             raise UsageError(f"unknown failure code {self.code!r}. Use one of {', '.join(sorted(FAILURE_CODES))}.")
+        if self.type is not None and not is_a(self.type, str):
+            raise UsageError(f"type of a failure must be a str or None, not {kind_of(self.type)}.")
         if self.retryable is None:
             object.__setattr__(self, "retryable", self.code in RETRYABLE)
+        elif type(self.retryable) is not bool:
+            raise UsageError(f"retryable of a failure must be True, False or None, not {kind_of(self.retryable)}.")
+        if self.retry_after is not None and not _is_seconds(self.retry_after):
+            shown = self.retry_after if is_a(self.retry_after, float) else kind_of(self.retry_after)
+            raise UsageError(f"retry_after of a failure must be a finite number of seconds from 0, not {shown}.")
+
+
+def _is_seconds(value: object) -> bool:
+    return is_a(value, (int, float)) and not is_a(value, bool) and 0 <= value <= sys.float_info.max
 
 
 class _Unset:
@@ -79,7 +90,8 @@ class ToolResult:
     Made with this constructor, a result has `value` equal to `output`, or None
     when it is an error. `ToolResult.ok`, `ToolResult.failed` and `pending` say
     more in fewer words. However it is made, one with a request is suspended:
-    `is_error` is True, and there is neither value nor failure.
+    `is_error` is True, and there is neither value nor failure; and only one
+    that failed has a failure.
 
     Args:
         output: What the model reads.
@@ -110,13 +122,15 @@ class ToolResult:
             raise UsageError(f"is_error must be True or False, not {kind_of(self.is_error)}.")
         if self.metadata is not None and not is_a(self.metadata, dict):
             raise UsageError(f"metadata must be a dict or None, not {kind_of(self.metadata)}.")
+        if self.failure is not None and not is_a(self.failure, Failure):
+            raise UsageError(f"failure must be a Failure or None, not {kind_of(self.failure)}.")
         if type(self.output) is not str or not self.output.isascii():
             object.__setattr__(self, "output", clean(self.output))
         if self.pending is not None:
             for name, settled in (("is_error", True), ("value", None), ("failure", None)):
                 object.__setattr__(self, name, settled)
-        elif self.is_error and self.failure is None:
-            object.__setattr__(self, "failure", _REFUSED)
+        elif self.is_error is (self.failure is None):  # one that failed has a failure, one that is done has none
+            object.__setattr__(self, "failure", _REFUSED if self.is_error else None)
         if self.value is _UNSET:
             object.__setattr__(self, "value", None if self.is_error else self.output)
 
@@ -194,7 +208,8 @@ class ToolResult:
             metadata: For code and people.
 
         Raises:
-            UsageError: An unknown code, or a message that is neither text nor an exception.
+            UsageError: An unknown code, a message that is neither text nor an exception, or a `retry_after` that is no
+                number of seconds.
         """
         kind = None
         if is_a(message, BaseException):
@@ -281,7 +296,22 @@ def _same(a: object, b: object) -> bool:
 
 def _with_notes(metadata: dict[str, Any] | None, parts: Iterable[object]) -> dict[str, Any] | None:
     notes = [p.note for p in parts if is_a(p, Part) and p.note]
-    return {**(metadata or {}), "notes": notes} if notes else metadata
+    return with_fact(metadata, "notes", notes) if notes else metadata
+
+
+def with_fact(metadata: dict[str, Any] | None, name: str, value: Any) -> dict[str, Any]:
+    """Metadata with a fact of ours; what the tool has under that name itself is kept as `NAME_of_tool`.
+
+    Args:
+        metadata: The tool's, or None.
+        name: The fact's name.
+        value: The fact.
+
+    Since 0.1.
+    """
+    known = metadata or {}
+    own = {f"{name}_of_tool": known[name]} if name in known else {}
+    return {**known, **own, name: value}
 
 
 # -- suspension -------------------------------------------------------------------------------------------------
@@ -452,109 +482,6 @@ def take(result: ToolResult) -> ToolResult:
     if parts == given:
         return result
     return replace(result, parts=parts, metadata=_with_notes(result.metadata, cast("list[object]", given)))
-
-
-# -- exceptions -------------------------------------------------------------------------------------------------
-
-
-def leaves_of(error: BaseException) -> list[BaseException]:
-    """The errors inside nested exception groups; a plain exception is its own only leaf.
-
-    Args:
-        error: Any exception.
-
-    Since 0.1.
-    """
-    found: list[BaseException] = []
-    seen: set[int] = set()
-    todo: list[BaseException] = [error]
-    while todo:
-        e = todo.pop()
-        if id(e) in seen:  # a group may hold another twice
-            continue
-        seen.add(id(e))
-        if is_a(e, BaseExceptionGroup):
-            todo.extend(reversed(e.exceptions))
-        else:
-            found.append(e)
-    return found or [error]
-
-
-def describe_exception(error: BaseException) -> str:
-    """Type and message of an exception, of each leaf of a group; bounded, credentials taken out.
-
-    Args:
-        error: Any exception.
-
-    Returns:
-        Text that is never empty.
-
-    Since 0.1.
-    """
-    leaves = leaves_of(error)
-    lines = [_one_line(e) for e in leaves[:MAX_LEAVES]]
-    if len(leaves) > MAX_LEAVES:
-        lines.append(f"and {len(leaves) - MAX_LEAVES} more")
-    return "; ".join(lines)
-
-
-def _one_line(error: BaseException) -> str:
-    try:
-        message = scrub(clean(str(error)[: 2 * MAX_MESSAGE])).strip()[:MAX_MESSAGE]
-    except Exception:  # an exception whose __str__ raises is still worth its name
-        message = ""
-    return f"{kind_of(error)}: {message}" if message else kind_of(error)
-
-
-_CODES: tuple[tuple[type[BaseException], str], ...] = (
-    (TimeoutError, "timeout"),
-    (PermissionError, "denied"),
-    (ConnectionError, "unavailable"),
-)
-# HTTP clients have trees of their own; these names are common to httpx, requests and aiohttp. asyncio's
-# CancelledError stands here too, because a module of values should not have to load asyncio for it.
-_NAMES = {
-    "TimeoutException": "timeout", "Timeout": "timeout", "ConnectError": "unavailable", "NetworkError": "unavailable",
-    "ConnectionError": "unavailable", "ClientConnectorError": "unavailable", "ServerDisconnectedError": "unavailable",
-    "CancelledError": "cancelled",
-}  # fmt: skip
-_STATUS = {401: "denied", 403: "denied", 408: "timeout", 413: "too_large", 429: "rate_limited"}
-
-
-def classify(error: BaseException) -> tuple[str, str]:
-    """Failure code and type name that fit an exception.
-
-    Args:
-        error: Any exception; a group counts as its leaves when they agree.
-
-    Returns:
-        `(code, type name)`, for example `("timeout", "ReadTimeout")`.
-
-    Since 0.1.
-    """
-    leaves = leaves_of(error)
-    codes = {_code_of(e) for e in leaves}
-    return (codes.pop() if len(codes) == 1 else "exception"), kind_of(leaves[0])
-
-
-def _code_of(error: BaseException) -> str:
-    status = _status_of(error)
-    if status is not None:
-        return _STATUS.get(status, "unavailable" if status >= 500 else "exception")
-    for kind, code in _CODES:
-        if is_a(error, kind):
-            return code
-    return next((_NAMES[n] for n in map(bare_name, type(error).__mro__) if n in _NAMES), "exception")
-
-
-def _status_of(error: BaseException) -> int | None:
-    """The HTTP status an error carries, on itself or on its response."""
-    try:
-        places = (getattr(error, "response", None), error)
-        found = (getattr(place, name, None) for place in places for name in ("status_code", "status"))
-        return next((s for s in found if type(s) is int and 400 <= s < 600), None)
-    except Exception:  # a property of a foreign error that raises tells nothing
-        return None
 
 
 # -- the boundary and the journal -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import Any, cast
 
-from ferrule.content import is_part_dict
+from ferrule.content import is_part_dict, text_key, url_fault
 from ferrule.errors import RequestError
 from ferrule.strict_json import Codec, clean, dumps, is_a, kind_of, register, typed
 
@@ -33,14 +33,15 @@ class Request:
         id: Correlation id.
         kind: `approval`, `input`, `question`, `authorization`, `outcome`, or a word of your own.
         prompt: What a person reads.
-        url: Where the person must go, if anywhere.
+        url: Where the person must go, if anywhere; http(s), without a user or password.
         data: More for the answering side; `data["schema"]` may hold a JSON Schema for the answer.
         expiresAt: RFC 3339 time with offset after which no answer is taken.
         preview: What would happen, for a person: a ToolResult or anything plain.
         digest: SHA-256 of what was shown; set by the runtime.
 
     Raises:
-        RequestError: An empty id, kind or prompt that is no text, an unreadable time, or a schema asking for a secret.
+        RequestError: An empty id, kind or prompt that is no text, an unreadable time, a url that nobody should open, or
+            a schema asking for a secret.
 
     Since 0.1.
     """
@@ -58,6 +59,8 @@ class Request:
         """Check the fields."""
         _check_text(self, "request", required=("id", "kind", "prompt"), optional=("url", "expiresAt", "digest"))
         _check_data(self, "request")
+        if self.url is not None and (fault := url_fault(self.url)):
+            raise RequestError(f"the url of request {self.id!r} {fault}: a person is going to open it.")
         if self.expiresAt is not None:
             parse_time(self.expiresAt)
         if self.data and _asks_for_secret(self.data.get("schema")):
@@ -234,10 +237,10 @@ def _checked(cls: Any, what: str, value: Mapping[str, Any]) -> dict[str, Any]:
         raise RequestError(f"the {what} must be a dict, not {kind_of(value)}.")
     try:
         keys = list(islice(value, len(known) + 1))  # one more cannot be a field, and a mapping of others may be endless
-        found = {k: value[k] for k in keys if k in known}
+        found = {name: value[k] for k in keys if (name := text_key(k)) in known}
     except Exception as error:  # the mapping's own code
         raise RequestError(f"the {what} cannot be read: {kind_of(error)}.") from error
-    unknown = next((str(k)[:80] for k in keys if k not in known), None)
+    unknown = next((str(k)[:80] for k in keys if text_key(k) not in known), None)
     if unknown is not None:
         raise RequestError(f"the {what} has an unknown field {unknown!r}. Its fields are {', '.join(sorted(known))}.")
     missing = [name for name in (("id", "kind", "prompt") if cls is Request else ("id", "ok")) if name not in found]

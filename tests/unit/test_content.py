@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import gzip
 import io
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, replace
@@ -29,12 +31,13 @@ from ferrule.content import (
     normalize_parts,
     part,
     placeholder_text,
-    sniff,
     text,
     to_dict,
 )
-from ferrule.errors import ContentPartError, UsageError
+from ferrule.errors import ContentPartError, RequestError, UsageError
+from ferrule.media import sniff
 from ferrule.strict_json import dumps, parse, plain, restore, typed
+from ferrule.suspension import Request
 
 
 def b64(raw: bytes) -> str:
@@ -196,6 +199,16 @@ def test_a_missing_path_a_directory_and_an_empty_path_are_named(tmp_path: Path) 
     )
     assert refused(lambda: image("")) == "the path of the part is empty. Give a path, bytes or a URL."
     assert refused(lambda: image("a\0b")) == "cannot read the part from 'a\\x00b': ValueError. Check the path."
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such files")
+def test_a_pipe_or_device_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (str(pipe), "/dev/zero"):
+        for make in (image, file, audio):
+            expected = f"{path!r} is no regular file. Open it yourself and give the file object."
+            assert expected == refused(lambda make=make, path=path: make(path))
 
 
 def test_a_text_mode_file_is_refused_even_before_it_fails_to_decode(png: Path) -> None:
@@ -390,7 +403,7 @@ WRONG: list[tuple[dict[Any, Any], str]] = [
     ),
     (
         {"type": "image", "mimeType": "a/b", "url": "/etc/x"},
-        "the url of an image part must be http(s). Read anything else into data.",
+        "the url of an image part must be http(s) with a host. Read anything else into data.",
     ),
     (
         {"type": "image", "mimeType": "image/png", "data": b"\x89PNG"},
@@ -430,6 +443,25 @@ def test_the_fields_of_a_part_are_checked_in_its_constructor_too() -> None:
         == "the field 'url' of a part must be str, not int."
     )
     assert refused(lambda: part(type="video")) == "unknown part type 'video'. Use text, image, file or audio."
+
+
+@given(st.text("AZaz09+/=\n-_é", max_size=12) | st.binary(max_size=9).map(b64))
+def test_only_standard_padded_base64_is_data_however_a_part_is_made(data: str) -> None:
+    try:
+        raw = binascii.a2b_base64(data, strict_mode=True)
+    except ValueError:
+        raw = None
+    if len(data) % 4:  # the strict mode takes padding after whole groups
+        raw = None
+    fields = {"type": "image", "mimeType": "image/png", "data": data}
+    if raw is not None:
+        assert Part("image", mimeType="image/png", data=data) == from_dict(fields) == part(**fields)
+        assert decoded_len(data) == len(raw)
+        return
+    expected = "the data of the part is no standard padded base64. Use base64.b64encode."
+    assert expected == refused(lambda: Part("image", mimeType="image/png", data=data))
+    assert expected == refused(lambda: replace(image(PNG), data=data))
+    assert expected == refused(lambda: from_dict(fields))
 
 
 PARTS = [
@@ -503,6 +535,25 @@ def test_what_is_no_part_is_refused_by_each_function_that_takes_one(value: Any, 
         assert expected == refused(lambda function=function: function(value))
     assert f"part 0: {expected}" == refused(lambda: normalize_parts([value]))
     assert not is_part_dict(value)
+
+
+class Everything(str):
+    """A text that says it equals whatever it is compared with."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return hash("type")
+
+
+def test_a_key_is_what_it_spells_whatever_it_says_it_equals() -> None:
+    assert refused(lambda: from_dict({Everything("bogus"): "text"})) == f"a part has no field 'bogus'. {ALL}"
+    assert from_dict({Everything("type"): "text", "text": "a"}) == text("a")
+    with pytest.raises(RequestError, match="unknown field 'bogus'"):
+        Request.from_dict({Everything("bogus"): "x"})
 
 
 MISUSED: list[tuple[Callable[[], Any], str]] = [

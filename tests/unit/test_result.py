@@ -10,6 +10,7 @@ import inspect
 import json
 import pickle
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -32,7 +33,8 @@ from ferrule import (
     restore,
     typed,
 )
-from ferrule.result import FAILURE_CODES, RETRYABLE, as_result, describe_exception, leaves_of
+from ferrule.exception import describe_exception, leaves_of
+from ferrule.result import FAILURE_CODES, RETRYABLE, as_result
 from ferrule.strict_json import dumps
 
 DATA = "aGVsbG8gd29ybGQ="
@@ -93,6 +95,38 @@ def test_output_can_be_said_better_than_the_value_says_itself() -> None:
 def test_a_contradiction_in_a_part_is_noted_in_the_metadata() -> None:
     made = ToolResult.ok(parts=[Part("image", mimeType="image/png", data="YQ==", note="declared image/jpeg")])
     assert made.metadata == {"notes": ["declared image/jpeg"]}
+    again = ToolResult.ok(
+        parts=[Part("image", mimeType="image/png", data="YQ==", note="n")], metadata={"notes": "mine"}
+    )
+    assert again.metadata == {"notes_of_tool": "mine", "notes": ["n"]}
+
+
+def test_only_a_result_that_failed_has_a_failure_however_it_is_made() -> None:
+    failed = ToolResult.failed("x", code="timeout")
+    made = [dataclasses.replace(failed, is_error=False), ToolResult("x", False, failure=Failure("timeout"))]
+    assert [(r.status, r.failure) for r in made] == [("done", None)] * 2
+    again = dataclasses.replace(ToolResult.ok(1), is_error=True)
+    assert (again.status, again.failure) == ("failed", Failure("refused"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (float("nan"), "nan"), (float("inf"), "inf"), (-0.5, "-0.5"), (-1, "int"), ("5", "str"), (True, "bool"),
+        (10**400, "int"), (Decimal(5), "Decimal"), (b"5", "bytes"),
+    ],
+)  # fmt: skip
+def test_seconds_that_nobody_can_wait_are_refused(seconds: Any, shown: str) -> None:
+    for make in (Failure, partial(ToolResult.failed, "x")):
+        with pytest.raises(UsageError) as error:
+            make(code="rate_limited", retry_after=seconds)
+        expected = f"retry_after of a failure must be a finite number of seconds from 0, not {shown}."
+        assert expected == str(error.value)
+
+
+@pytest.mark.parametrize("seconds", [None, 0, 0.0, 1.5, 10**9])
+def test_a_number_of_seconds_is_kept(seconds: Any) -> None:
+    assert seconds == Failure("rate_limited", retry_after=seconds).retry_after
 
 
 @pytest.mark.parametrize(
@@ -102,6 +136,9 @@ def test_a_contradiction_in_a_part_is_noted_in_the_metadata() -> None:
         (lambda: ToolResult("x", "no"), "is_error must be True or False"),  # pyright: ignore
         (lambda: ToolResult("x", False, [1]), "metadata must be a dict or None"),  # pyright: ignore
         (lambda: ToolResult.failed("x", code="oops"), "unknown failure code 'oops'"),
+        (lambda: ToolResult("x", True, failure="timeout"), "failure must be a Failure or None, not str."),  # pyright: ignore
+        (lambda: Failure("refused", retryable="no"), "retryable of a failure must be True, False or None, "),  # pyright: ignore
+        (lambda: Failure("exception", 5), "type of a failure must be a str or None, not int."),  # pyright: ignore
         (lambda: ToolResult.failed(7), "must be text or an exception, not int"),  # pyright: ignore
     ],
 )

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.values import DECLARED
 
-from ferrule.content import image, to_dict
-from ferrule.errors import RequestError, UsageError
+from ferrule.content import Part, image, to_dict
+from ferrule.errors import ContentPartError, RequestError, UsageError
 from ferrule.result import ToolResult
 from ferrule.strict_json import dumps, parse, plain, restore, typed
 from ferrule.suspension import Answer, Request, digest_of, parse_time, with_digest
@@ -134,9 +134,36 @@ def test_neither_can_be_changed() -> None:
 
 @pytest.mark.case("C029")
 def test_lone_surrogates_are_replaced_in_every_text() -> None:
-    found = Request("r\udc97", "k\udc97", "p\udc97", url="u\udc97")
-    assert (found.id, found.kind, found.prompt, found.url) == ("r\ufffd", "k\ufffd", "p\ufffd", "u\ufffd")
+    found = Request("r\udc97", "k\udc97", "p\udc97", url="https://u/\udc97")
+    assert (found.id, found.kind, found.prompt, found.url) == ("r\ufffd", "k\ufffd", "p\ufffd", "https://u/\ufffd")
     assert Answer("r", False, reason="n\udc97").reason == "n\ufffd"
+
+
+BAD_URLS = [
+    "javascript:alert(1)", " javascript:alert(1)", "data:text/html,<script>", "file:///etc/passwd", "/login", "u", "",
+    "https://", "https:///path", "https://user:FAKE@host/", "http://ann@host", "HTTPS://a@b@host\\@c",
+    "https://host/\r\nhttps://other", "https://ho\tst/",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", BAD_URLS)
+def test_a_url_that_nobody_should_open_is_refused_in_requests_and_parts(url: str) -> None:
+    with pytest.raises(
+        RequestError, match=r"^the url of request 'r' must .*: a person is going to open it\.$"
+    ) as caught:
+        Request("r", "authorization", "Sign in", url=url)
+    assert "FAKE" not in str(caught.value)
+    with pytest.raises(ContentPartError):
+        Part("image", mimeType="image/png", url=url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://host", "HTTP://Host:8080/a?b=c@d#e@f", "https://host/@ann", "https://[::1]/x", "https://host?a=b@c"],
+)
+def test_a_web_address_is_taken_by_requests_and_parts(url: str) -> None:
+    assert url == Request("r", "authorization", "Sign in", url=url).url
+    assert url == Part("image", mimeType="image/png", url=url).url
 
 
 # -- time -------------------------------------------------------------------------------------------------------

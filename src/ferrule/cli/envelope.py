@@ -92,7 +92,7 @@ def lines(result: ToolResult, *, full: bool = False, saved: Sequence[Path | None
     for i, part in enumerate(result.parts or ()):
         name = f" {part['name']!r}" if part.get("name") else ""
         url = f" {part['url']}" if part.get("url") else ""
-        shown.append(Text(printable(f"part {i + 1}: {describe_part(part)}{name}{url}{describe_saved(saved, i)}")))
+        shown.append(Text(printable(f"part {i + 1}: {describe_part(part)}{name}{url}{describe_saved(part, saved, i)}")))
     if result.failure is not None:
         again = ", trying again can help" if result.failure.retryable else ""
         shown.append(Text(f"failure: {result.failure.code}{again}"))

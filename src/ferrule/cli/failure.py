@@ -20,8 +20,9 @@ from rich.text import Text
 
 from ferrule.cli.output import Format, discard, json_text, printable
 from ferrule.errors import FerruleError, JSONSyntaxError
+from ferrule.exception import describe_exception
 from ferrule.machine import Status
-from ferrule.result import ToolResult, describe_exception
+from ferrule.result import ToolResult
 from ferrule.runtime.outcome import RunResult
 
 

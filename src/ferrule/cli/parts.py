@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from ferrule.content import is_part_dict
 from ferrule.errors import UsageError
+from ferrule.exception import describe_exception
 
 _MOST_CHARACTERS: Final = 100
 _UNSAFE: Final = re.compile(r"[^\w.+() -]")
@@ -56,7 +57,7 @@ def make_folder(folder: Path) -> None:
         ) from error
 
 
-def save_parts(parts: Iterable[Mapping[str, Any]], folder: Path) -> list[Path | None]:
+def save_parts(parts: Iterable[Mapping[str, Any]], folder: Path) -> tuple[list[Path | None], OSError | None]:
     """Write the parts that hold bytes into a folder; no file that is there is touched.
 
     Args:
@@ -64,19 +65,21 @@ def save_parts(parts: Iterable[Mapping[str, Any]], folder: Path) -> list[Path | 
         folder: An existing folder.
 
     Returns:
-        For each part its file, or None when it holds no bytes.
-
-    Raises:
-        OSError: A file cannot be written.
+        For each part its file, or None when it holds no bytes or cannot be saved; and what kept the first one from it.
 
     Since 0.1.
     """
-    return [
-        _write_new(folder, file_name(part, number), base64.b64decode(part["data"]))
-        if part.get("data") is not None
-        else None
-        for number, part in enumerate(parts, start=1)
-    ]
+    saved: list[Path | None] = []
+    trouble: OSError | None = None
+    for number, part in enumerate(parts, start=1):
+        path = None
+        try:
+            if part.get("data") is not None:
+                path = _write_new(folder, file_name(part, number), base64.b64decode(part["data"]))
+        except (OSError, ValueError) as error:  # a ValueError where the file system cannot write the name
+            trouble = trouble or OSError(f"part {number} was not saved: {describe_exception(error)}")
+        saved.append(path)
+    return saved, trouble
 
 
 def file_name(part: Mapping[str, Any], number: int) -> str:
@@ -112,10 +115,11 @@ def _write_new(folder: Path, name: str, raw: bytes) -> Path:
         return folder / again
 
 
-def describe_saved(saved: Sequence[Path | None], index: int) -> str:
-    """What a line about a part adds when the part was kept.
+def describe_saved(part: Mapping[str, Any], saved: Sequence[Path | None], index: int) -> str:
+    """What a line about a part adds when parts were to be kept.
 
     Args:
+        part: The part dict.
         saved: As `save_parts` gave it; empty when nothing was to be kept.
         index: The part's place, from 0.
 
@@ -124,4 +128,6 @@ def describe_saved(saved: Sequence[Path | None], index: int) -> str:
     if index >= len(saved):
         return ""
     path = saved[index]
-    return f", saved as {path}" if path is not None else ", holds no bytes to save"
+    if path is None:
+        return ", holds no bytes to save" if part.get("data") is None else ", not saved"
+    return f", saved as {path}"

@@ -20,7 +20,7 @@ import typer
 from ferrule.app import App, load_app
 from ferrule.cli.failure import Ended, ExitCode, Interrupted
 from ferrule.cli.output import Format, Output, data_stream, discard, printable
-from ferrule.result import describe_exception
+from ferrule.exception import describe_exception
 from ferrule.strict_json import text_of
 
 P = ParamSpec("P")

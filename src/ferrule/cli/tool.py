@@ -212,15 +212,10 @@ def _approved(session: Session, name: str, tool: Tool, arguments: Arguments, con
 
 
 def _show(session: Session, result: ToolResult, save: Path | None, full: bool) -> ExitCode:
-    saved: list[Path | None] = []
-    trouble: OSError | None = None
-    try:
-        saved = save_parts(result.parts or (), save) if save is not None else []
-    except OSError as error:  # a full disk must not cost the result
-        trouble = error
+    saved, trouble = save_parts(result.parts or (), save) if save is not None else ([], None)
     session.out.item(envelope(result, full=full, saved=saved), lines(result, full=full, saved=saved))
     if result.pending is not None:
         say_request(session, result.pending)
-    if trouble is not None:
+    if trouble is not None:  # told after the result: a full disk must not cost it
         raise trouble
     return exit_code_of(result)

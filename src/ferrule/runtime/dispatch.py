@@ -13,11 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from ferrule.errors import ModelError, UsageError
+from ferrule.exception import describe_exception
 from ferrule.lazy import LazyModule
 from ferrule.machine import CallModel, CallTool
 from ferrule.message import Call, ModelMessage
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
-from ferrule.result import ToolResult, describe_exception
+from ferrule.result import ToolResult
 from ferrule.runtime.event import Event
 from ferrule.strict_json import dumps, plain
 from ferrule.suspension import Answer, Request

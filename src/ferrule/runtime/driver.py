@@ -15,7 +15,7 @@ from inspect import isawaitable as is_awaitable
 from inspect import iscoroutine as is_coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ferrule.errors import ModelError, RequestError, UsageError
+from ferrule.errors import ModelError
 from ferrule.journal.record import RecordType
 from ferrule.journal.store import Journal
 from ferrule.lazy import LazyModule
@@ -36,6 +36,7 @@ from ferrule.machine import (
 from ferrule.message import Call, Message, ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
 from ferrule.result import ToolResult
+from ferrule.runtime.answer import fitting
 from ferrule.runtime.dispatch import PARKED, Hooks, call_model, call_tool
 from ferrule.runtime.event import Event, event
 from ferrule.runtime.info import RunInfo
@@ -418,7 +419,7 @@ class Driver:
         async with self._asking:
             try:
                 answer = await self.on_request(request) if self.on_request is not None else None
-                return None if answer is None else _fitting(answer, request)
+                return None if answer is None else fitting(answer, request)
             except Exception:  # whoever should answer failed, or answered something else; the request stays open
                 logging.getLogger("ferrule.run").exception("answering a request of %s failed", self.journal.run_id)
                 return None
@@ -543,17 +544,6 @@ class Driver:
         if self.listener is not None:
             self.emit(Event("done", self.path.rstrip("/"), self.journal.seq, value=result))
         return result
-
-
-def _fitting(answer: Any, request: Request) -> Answer:
-    """The answer, if it is one to this very request as it was shown."""
-    if not isinstance(answer, Answer):
-        raise UsageError(f"on_request returned {type(answer).__name__}. Return an Answer, or None to leave it open.")
-    if answer.id != request.id:
-        raise RequestError(f"the answer names request {answer.id!r}, and {request.id!r} was asked.")
-    if answer.digest is not None and answer.digest != request.digest:
-        raise RequestError(f"the answer to {request.id!r} was given for something else than what was shown.")
-    return answer
 
 
 def _flies(command: Command) -> bool:

@@ -9,9 +9,10 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from ferrule.errors import FerruleError, RunError
+from ferrule.exception import describe_exception
 from ferrule.machine import Status
 from ferrule.message import Message, Usage
-from ferrule.result import ToolResult, describe_exception
+from ferrule.result import ToolResult
 from ferrule.strict_json import Codec, register
 from ferrule.suspension import Request
 

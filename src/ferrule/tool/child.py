@@ -16,8 +16,8 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from ferrule.errors import ToolDefinitionError
+from ferrule.exception import classify, describe_exception, proves_nothing
 from ferrule.lazy import LazyModule
-from ferrule.result import classify, describe_exception
 from ferrule.strict_json import dumps, is_a, parse, typed
 from ferrule.tool.arguments import Fault, Parameters, json_type, read
 from ferrule.tool.reference import Schema
@@ -146,7 +146,8 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
         text: Its arguments, a JSON object.
 
     Returns:
-        `{"value": typed JSON}`, or `{"error": [failure code, name of the exception's class, text]}`.
+        `{"value": typed JSON}`, or `{"error": [failure code, name of the exception's class, text]}`, with
+        `"unproven": true` where that leaves open whether an effect happened.
 
     Since 0.1.
     """
@@ -159,7 +160,8 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
             raise value
         return {"value": typed(value)}
     except BaseException as error:  # SystemExit too: whatever the function does, the caller learns of it
-        return {"error": [*classify(error), describe_exception(error)]}
+        told: dict[str, Any] = {"error": [*classify(error), describe_exception(error)]}
+        return {**told, "unproven": True} if proves_nothing(error) else told
 
 
 def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:

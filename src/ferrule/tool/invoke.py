@@ -7,81 +7,28 @@ here, except the end of the process and cancellation from outside.
 
 from __future__ import annotations
 
-import dis
-import inspect
-import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
-from contextlib import suppress
+from collections.abc import Coroutine, Mapping
 from contextvars import copy_context
 from functools import partial
-from types import AsyncGeneratorType, CoroutineType
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any
 
 from ferrule.errors import UsageError
+from ferrule.exception import leaves_of
 from ferrule.lazy import LazyModule
-from ferrule.redact import scrub
-from ferrule.result import Failure, ToolResult, as_result, classify, leaves_of, suspended
-from ferrule.strict_json import dumps, is_a, kind_of, plain
+from ferrule.result import Failure, ToolResult, as_result, suspended
+from ferrule.strict_json import is_a, kind_of
 from ferrule.tool.arguments import InvalidArguments, read
-from ferrule.tool.child import AWAITABLE, GENERATOR
+from ferrule.tool.attempt import STRAY, Attempt, GiveUp, Late, Own, described, failed, how_it_runs, is_ready
 from ferrule.tool.context import Context, Suspend
-from ferrule.tool.deadline import Deadlines, deadlines
-from ferrule.tool.output import bounded, checked
-from ferrule.tool.thread import POOL
+from ferrule.tool.output import bounded
 
 if TYPE_CHECKING:
     import asyncio
-    import logging
-    import traceback
 
-    from ferrule.tool import process
-    from ferrule.tool.tool import FunctionTool, Tool
+    from ferrule.tool.tool import Tool
 else:
     asyncio = LazyModule("asyncio")
-    logging = LazyModule("logging")
-    traceback = LazyModule("traceback")
-    process = LazyModule("ferrule.tool.process")  # few tools run in a process of their own
-
-Runs = Literal["step", "inline", "task", "thread", "process", "run"]  # the last: inside the caller's run
-Late = Callable[[ToolResult], None]
-GiveUp = Callable[[ToolResult], None]
-CANCEL_SECONDS = 5.0
-_CAUSES = 10
-_STREAM: type[AsyncGenerator[Any, Any]] = AsyncGeneratorType
-# From 3.12 on a task takes its first step at once: a tool that need not wait costs no turn of the event loop.
-_AT_ONCE: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
-_AWAITS = frozenset({"GET_AWAITABLE", "SEND", "YIELD_VALUE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH"})
-
-
-def how_it_runs(function: Callable[..., Any], *, thread: bool, process: bool) -> Runs:
-    """How a tool's body is run: in one `step`, `inline`, in a `task`, a `thread` or a `process`.
-
-    An async function without any point where it could wait ends in its first
-    step; a task of its own could neither interrupt it nor run beside it.
-
-    Args:
-        function: The body.
-        thread: Whether a sync body runs in a worker thread.
-        process: Whether the body runs in a child process.
-
-    Since 0.1.
-    """
-    if process:
-        return "process"
-    if inspect.iscoroutinefunction(function):
-        code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
-        own = getattr(getattr(function, "__func__", function), "__code__", None)
-        waits = own is None or own is not code or any(i.opname in _AWAITS for i in _body(own))
-        return "task" if waits else "step"
-    called = vars(type(function)).get("__call__")  # of an object that is callable
-    if inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(called):
-        return "task"
-    return "thread" if thread else "inline"
-
-
-def _body(code: Any) -> list[dis.Instruction]:
-    return list(dis.get_instructions(code))
 
 
 async def invoke(
@@ -144,19 +91,18 @@ async def execute(
     try:
         if tool.runs == "step":
             value = _step(tool.start(values, inner))
-            if _is_live(value):
-                value = await _Attempt(tool, values, inner, text, late).in_task(value)
+            if is_ready(value):
+                result = described(tool, value)
+            else:
+                result = await Attempt(tool, values, inner, text, late).in_task(value)
         elif tool.runs == "task" and give_up is not None:
-            value = await _Attempt(tool, values, inner, text, late).in_this_task(give_up)
+            result = await Attempt(tool, values, inner, text, late).in_this_task(give_up)
         else:
-            value = await _Attempt(tool, values, inner, text, late).run()
-        result = as_result(value)
+            result = await Attempt(tool, values, inner, text, late).run()
     except BaseException as error:
         result = _from_error(error, once=tool.effect == "once")
     if context is not None and inner is not None and not inner.cancelled() and result.status != "suspended":
         context.variables.apply(inner.variables)
-    if tool.output_check is not None:
-        result = checked(result, tool.output_check, tool.name)
     limit = tool.max_output
     if limit is not None and len(result.output) > limit:
         result = bounded(result, limit, inner.call_id if inner is not None else None)
@@ -169,6 +115,8 @@ def _step(body: Coroutine[Any, Any, Any]) -> Any:
         copy_context().run(body.send, None)
     except StopIteration as end:
         return end.value
+    except (asyncio.CancelledError, *STRAY) as error:
+        raise Own(error) from None
     body.close()
     raise RuntimeError("a function without an await has waited")
 
@@ -182,322 +130,18 @@ def _for_call(tool: Tool, values: dict[str, Any], context: Context[Any] | None) 
 
 
 def _from_error(error: BaseException, *, once: bool) -> ToolResult:
-    """Data from what a tool raised; what ends the process or comes from outside goes on."""
+    """Data from what a tool raised; only what ends the process, and what comes from outside for the caller, goes on."""
+    if is_a(error, Own):
+        return failed(error.error, once=once)
     leaves = leaves_of(error)
-    for leaf in leaves:
-        if is_a(leaf, asyncio.CancelledError):
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise error
-        elif is_a(leaf, (KeyboardInterrupt, SystemExit, GeneratorExit)):
+    if is_a(error, GeneratorExit) or any(is_a(leaf, (KeyboardInterrupt, SystemExit)) for leaf in leaves):
+        raise error
+    if any(is_a(leaf, asyncio.CancelledError) for leaf in leaves):
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
             raise error
     asked = next((leaf for leaf in leaves if is_a(leaf, Suspend)), None)
-    if asked is not None:
-        return suspended(asked.request)
-    _log_place(error)
-    result = ToolResult.failed(error)
-    if once and any(_proves_nothing(leaf) for leaf in leaves):
-        text = f"{result.output}; its effect may have happened."
-        return ToolResult(text, True, failure=Failure("outcome_unknown"))
-    return result
-
-
-def _log_place(error: BaseException) -> None:
-    """Tell whoever debugs where a tool raised: the result only says what. Credentials are taken out here as there."""
-    log = logging.getLogger("ferrule.tool")
-    if log.isEnabledFor(logging.DEBUG):
-        with suppress(Exception):  # an exception of the user's class may refuse to be shown
-            log.debug("a tool raised\n%s", scrub("".join(traceback.format_exception(error)).rstrip()))
-
-
-def _proves_nothing(error: BaseException) -> bool:
-    """Whether a lost connection or a time-out, here or behind it, leaves open what happened on the other side."""
-    behind: BaseException | None = error
-    for _ in range(_CAUSES):
-        if behind is None:
-            break
-        if is_a(behind, ConnectionRefusedError) or "Connect" in kind_of(behind).replace("Connection", ""):
-            return False
-        if is_a(behind, EOFError) or classify(behind)[0] in ("timeout", "unavailable"):
-            return True
-        behind = behind.__cause__
-    return False
-
-
-_ENDING: set[asyncio.Future[Any]] = set()  # abandoned work that the event loop itself would forget
-
-
-class _Attempt:
-    """One attempt that may outlast a step: its clock and its ending."""
-
-    __slots__ = (
-        "context", "expired", "give_up", "late", "limit", "loop", "start", "task", "text", "tool", "until", "values",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        tool: Tool,
-        values: dict[str, Any],
-        context: Context[Any] | None,
-        text: str | bytes | None = None,
-        late: Late | None = None,
-        start: Callable[[], Any] | None = None,
-    ) -> None:
-        self.tool = tool
-        self.values = values
-        self.context = context
-        self.text = text
-        self.late = late
-        self.expired = False
-        self.start = start
-        self.loop = asyncio.get_running_loop()
-        self.limit = tool.timeout
-        if context is not None and context.shortened and context.deadline is not None:
-            self.limit = min(self.limit, max(context.deadline - time.monotonic(), 0.0))
-        self.until = self.loop.time() + self.limit
-
-    async def run(self, runs: Runs | None = None) -> Any:
-        """The value that the body ends with, or the result that says why there is none."""
-        runs = runs or self.tool.runs
-        if runs == "thread":
-            return await self.in_thread()
-        if runs == "process":
-            return await self.in_process()
-        value = self.started()
-        return await self.in_task(value) if runs == "task" or _is_live(value) else value
-
-    async def in_task(self, value: Any) -> Any:
-        """Await a coroutine or async generator in a task of its own, so that the deadline holds for the caller."""
-        task = asyncio.Task(_consume(value, self.report), loop=self.loop, **_AT_ONCE)
-        try:
-            if await self.ended(task):
-                return task.result()
-            task.cancel()
-            for _ in range(3):  # a well-behaved tool ends within a step or two of being cancelled
-                await asyncio.sleep(0)
-        except asyncio.CancelledError:
-            self.watch(task)
-            raise
-        if not task.done():
-            self.watch(task)
-            return self.timed_out("It was told to stop and may still be running")
-        if task.cancelled() or task.exception() is not None:  # an error of its clean-up proves nothing about its effect
-            return self.timed_out("It was stopped")
-        return task.result()  # it ended at the last moment, and that is what happened
-
-    async def in_this_task(self, give_up: GiveUp) -> Any:
-        """Await the body in the current task, for a caller that waits for `give_up` too."""
-        task = self.task = cast("asyncio.Task[Any]", asyncio.current_task(self.loop))
-        self.give_up = give_up
-        limit = self.limit
-        timers = deadlines(self.loop, limit) if limit == self.tool.timeout else Deadlines(limit)
-        timers.add(self, self.loop)
-        try:
-            body: Any = self.started()
-            value: Any = await (cast("Any", body) if type(body) is CoroutineType else _consume(body, self.report))
-            return await _consume(value, self.report) if _is_live(value) else value
-        except BaseException as error:
-            if not self.expired or is_a(error, (KeyboardInterrupt, SystemExit)):
-                if is_a(error, asyncio.CancelledError):
-                    self.abandon()
-                raise
-            return self.timed_out("It was stopped")
-        finally:
-            self.give_up = None
-            timers.remove(self)
-            if self.expired:
-                task.uncancel()
-
-    def expire(self) -> None:
-        """The deadline: tell the body to stop; when it has not within a step or two, go on without it."""
-        self.expired = True
-        self.abandon()
-        self.task.cancel()
-        self.loop.call_soon(self.insist, 3)
-
-    def insist(self, steps: int) -> None:
-        give_up = self.give_up
-        if give_up is None:
-            return
-        if steps:
-            self.loop.call_soon(self.insist, steps - 1)
-            return
-        self.watch(self.task)
-        give_up(self.timed_out("It was told to stop and may still be running"))
-
-    async def in_thread(self) -> Any:
-        future = POOL.submit(self.in_this_thread)
-        wrapped = asyncio.wrap_future(future)
-        try:
-            ended = await self.ended(wrapped)
-        except asyncio.CancelledError:
-            self.watch_thread(future)
-            raise
-        if ended:
-            value = wrapped.result()
-            return await self.in_task(value) if _is_live(value) else value
-        if future.cancel():
-            return self.not_started()
-        self.watch_thread(future)
-        return self.timed_out("It may still be running")
-
-    def in_this_thread(self) -> Any:
-        """Call the sync body; a generator is run to its end here."""
-        try:
-            value = self.started()
-            return _exhaust(value, self.report) if is_a(value, GENERATOR) else value
-        except StopIteration as error:  # a future cannot carry it: whoever waits would wait for ever
-            return ToolResult.failed(error)
-
-    async def in_process(self) -> Any:
-        """Run the body in a child process, which the deadline really ends."""
-        text = self.text if self.text is not None else dumps(plain(self.values, big_ints="number"))
-        tool = cast("FunctionTool[..., Any]", self.tool)
-        task = asyncio.ensure_future(process.call_isolated(tool, text, timeout=self.limit))
-        _ENDING.add(task)
-        task.add_done_callback(_ENDING.discard)
-        if not await self.ended(task):
-            return self.timed_out("Its process is being ended")
-        outcome = task.result()
-        if outcome.timed_out:
-            return self.timed_out("Its process was ended")
-        if outcome.error is None:
-            return outcome.value
-        code, kind, text = outcome.error
-        if code == "outcome_unknown" and self.tool.effect != "once":
-            code = "unavailable"
-        elif code == "outcome_unknown":
-            text = f"{text}; its effect may have happened."
-        return ToolResult(text, True, failure=Failure(code, kind))
-
-    async def ended(self, future: asyncio.Future[Any]) -> bool:
-        """Wait for the body until the deadline; whoever looks at the context then learns that nobody waits."""
-        try:
-            ended = await _ended(future, max(self.until - self.loop.time(), 0.0))
-        except asyncio.CancelledError:
-            self.abandon()
-            raise
-        if not ended:
-            self.abandon()
-        return ended
-
-    def abandon(self) -> None:
-        if self.context is not None:
-            self.context.cancel()
-
-    def started(self) -> Any:
-        """What the body makes at once: its value, or what must be awaited or run for it."""
-        return self.tool.start(self.values, self.context) if self.start is None else self.start()
-
-    def report(self, value: Any) -> None:
-        if self.context is not None:
-            self.context.progress(value)
-
-    def seconds(self) -> str:
-        """How long the body had: what was declared, unless the caller's deadline came first."""
-        shortened = self.context is not None and self.context.shortened
-        return f"{self.limit if shortened else self.tool.timeout:.3g} s"
-
-    def timed_out(self, state: str) -> ToolResult:
-        text = f"Tool {self.tool.name!r} timed out after {self.seconds()}. {state}"
-        if self.tool.effect == "once":
-            return ToolResult.failed(f"{text}; its effect may have happened.", code="outcome_unknown")
-        return ToolResult.failed(f"{text}.", code="timeout")
-
-    def not_started(self) -> ToolResult:
-        text = f"Tool {self.tool.name!r} was not started within {self.seconds()}: all worker threads are busy."
-        return ToolResult.failed(text, code="timeout")
-
-    def watch(self, task: asyncio.Future[Any]) -> None:
-        """Tell whoever listens what an abandoned task ends with."""
-        _ENDING.add(task)
-        task.add_done_callback(_ENDING.discard)
-        task.add_done_callback(self.settle_late)
-
-    def watch_thread(self, future: Any) -> None:
-        def told(ended: Any) -> None:
-            with suppress(RuntimeError):  # the event loop is closed: nobody listens any more
-                self.loop.call_soon_threadsafe(self.settle_late, ended)
-
-        future.add_done_callback(told)
-
-    def settle_late(self, ended: Any) -> None:
-        error = ended.exception() if not ended.cancelled() else asyncio.CancelledError()
-        if self.late is None or is_a(error, asyncio.CancelledError):
-            return
-        self.late(ToolResult.failed(error) if error is not None else as_result(ended.result()))
-
-
-_SETTLED = frozenset({str, int, float, bool, type(None), dict, list, ToolResult})
-
-
-def _is_live(value: Any) -> bool:
-    """Whether a value must be awaited or run before it is one."""
-    try:
-        if type(value) in _SETTLED:
-            return False
-    except TypeError:  # a class that cannot be hashed
-        pass
-    return is_a(value, (AWAITABLE, GENERATOR, _STREAM))
-
-
-async def _consume(value: Any, report: Callable[[Any], None]) -> Any:
-    """The value that a coroutine or generator ends with; an async generator's is its last yield."""
-    if is_a(value, AWAITABLE) or (is_a(value, GENERATOR) and inspect.isawaitable(value)):
-        value = await value
-    if is_a(value, _STREAM):
-        return await _last(value, report)
-    if is_a(value, GENERATOR):  # its steps are sync code, which must not hold the event loop
-        return await asyncio.wrap_future(POOL.submit(partial(_exhaust, value, report)))
-    return value
-
-
-async def _last(stream: AsyncGenerator[Any, Any], report: Callable[[Any], None]) -> Any:
-    held: list[Any] = []
-    try:
-        async for value in stream:
-            if held:
-                report(held.pop())
-            held.append(value)
-    finally:
-        await stream.aclose()
-    return held[0] if held else None
-
-
-def _exhaust(stream: Generator[Any, Any, Any], report: Callable[[Any], None]) -> Any:
-    try:
-        while True:
-            report(next(stream))
-    except StopIteration as end:
-        return end.value
-    finally:
-        stream.close()
-
-
-async def _ended(future: asyncio.Future[Any], seconds: float) -> bool:
-    """Wait for a future, at most so long; cancellation from outside leaves it a little of that time to end."""
-    if future.done():
-        return True
-    loop = asyncio.get_running_loop()
-    until = loop.time() + seconds
-    waiter = loop.create_future()
-
-    def wake(_: object = None) -> None:
-        if not waiter.done():
-            waiter.set_result(None)
-
-    future.add_done_callback(wake)
-    timer = loop.call_later(seconds, wake)
-    try:
-        await waiter
-    except asyncio.CancelledError:
-        if future.cancel():
-            await asyncio.wait({future}, timeout=max(min(CANCEL_SECONDS, until - loop.time()), 0))
-        raise
-    finally:
-        timer.cancel()
-        future.remove_done_callback(wake)
-    return future.done()
+    return suspended(asked.request) if asked is not None else failed(error, once=once)
 
 
 # -- preview and check ------------------------------------------------------------------------------------------
@@ -545,16 +189,26 @@ async def _aside(
         text = f"Tool {tool.name!r} was not called. {error}"
         return ToolResult(text, True, failure=Failure(code or "invalid_arguments"))
     inner = _for_call(tool, values, context)
-    attempt = _Attempt(tool, values, inner, start=partial(function, inner, tool.whole(values)))
+    attempt = Attempt(
+        tool, values, inner, start=partial(function, inner, tool.whole(values)), finish=partial(_said, code)
+    )
     try:
-        value = await attempt.run(how_it_runs(function, thread=True, process=False))
+        result = await attempt.run(how_it_runs(function, thread=True, process=False))
     except BaseException as error:
-        value = _from_error(error, once=False)
-        return ToolResult(value.output, True, failure=Failure(code)) if code and value.error else value
+        result = _said(code, _from_error(error, once=False), by_itself=False)
     if inner.cancelled():
         return ToolResult.failed(f"Tool {tool.name!r} did not answer in time.", code=code or "timeout")
-    is_no = value is None or (code is not None and _is_false(value))
-    return None if is_no else as_result(value)
+    return result
+
+
+def _said(code: str | None, value: Any, *, by_itself: bool = True) -> ToolResult | None:
+    """What a preview or check says with a value; that it broke, when it did not give a result by itself."""
+    if value is None or (code is not None and _is_false(value)):
+        return None
+    result = as_result(value)
+    if code and result.error is not None and (not by_itself or is_a(value, BaseException)):
+        return ToolResult(result.output, True, failure=Failure(code))
+    return result
 
 
 def _is_false(value: object) -> bool:

@@ -23,7 +23,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from ferrule.content import Part
 from ferrule.errors import ToolDefinitionError
-from ferrule.result import Failure, ToolResult
+from ferrule.result import Failure, ToolResult, with_fact
 from ferrule.strict_json import dumps, kind_of, plain
 from ferrule.tool.annotation import readable
 from ferrule.tool.arguments import path_text, schema_check
@@ -187,11 +187,14 @@ def bounded(result: ToolResult, limit: int | None, call_id: str | None) -> ToolR
     text = result.output
     if limit is None or len(text) <= limit:
         return result
-    room = max(limit - len(_notice(len(text), len(text), call_id)), 0)
+    metadata = with_fact(result.metadata, "full_output", text)
+    room = limit - len(_notice(len(text), len(text), call_id))
+    if room < 0:  # no place to say more than that something is missing
+        return replace(result, output=f"{text[: limit - 1]}…", metadata=metadata)
     head = room * 2 // 3
     tail = room - head
     cut = text[:head] + _notice(len(text) - room, len(text), call_id) + text[len(text) - tail :]
-    return replace(result, output=cut[:limit], metadata={**(result.metadata or {}), "full_output": text})
+    return replace(result, output=cut, metadata=metadata)
 
 
 def _notice(left_out: int, whole: int, call_id: str | None) -> str:

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import IO, Any, Final, NamedTuple, cast
 
 from ferrule.errors import JSONSyntaxError, UsageError
+from ferrule.exception import MAX_MESSAGE
 from ferrule.redact import scrub
-from ferrule.result import MAX_MESSAGE
 from ferrule.strict_json import MAX_BYTES, dumps, parse, restore
 from ferrule.tool.child import address_of, function_of
 
@@ -77,6 +77,7 @@ class Outcome:
         value: What it returned.
         error: Failure code, class name and text of what it raised; `outcome_unknown` when it died without an answer.
         timed_out: Whether its process was ended at the deadline, before it answered.
+        unproven: Whether the error leaves open what happened on another side, like a lost connection.
 
     Since 0.1.
     """
@@ -84,6 +85,7 @@ class Outcome:
     value: Any
     error: tuple[str, str, str] | None
     timed_out: bool
+    unproven: bool = False
 
 
 async def run_process(
@@ -560,16 +562,14 @@ def _outcome(function: object, done: Completed) -> Outcome:
         return Outcome(None, ("outcome_unknown", "ChildProcessError", _death(done)), False)
     if "error" in found:
         code, name, text = found["error"]
-        return Outcome(None, (code, name, text), False)
-    # Only classes of the user's need to be named; an annotation would bend values that come back by themselves.
-    annotation = _returns(function) if b'"$object"' in done.stdout else None
-    return Outcome(restore(found["value"], annotation=annotation), None, False)
+        return Outcome(None, (code, name, text), False, "unproven" in found)
+    return Outcome(restore(found["value"], annotation=_returns(function)), None, False)
 
 
 def _returns(function: object) -> Any:
     try:
         return typing.get_type_hints(function_of(function), include_extras=True).get("return")
-    except (NameError, TypeError):
+    except Exception:  # what an annotation written as text says is evaluated only here
         return None
 
 

@@ -350,6 +350,16 @@ def test_saved_parts_stay_in_the_folder_and_overwrite_nothing(shop: Path) -> Non
     assert not (shop / "dot.png").exists()
 
 
+def test_a_part_that_cannot_be_saved_does_not_cost_the_result(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ferrule.cli.parts._write_new", full)
+    ran = ferrule("tool", "call", "draw", "--save", str(shop))
+    assert (1, "done", None) == (ran.code, ran.data["status"], ran.data["parts"][0]["saved"])
+    assert "part 1 was not saved: OSError: [Errno 28] No space left on device" in ran.stderr
+
+
 @pytest.mark.usefixtures("shop")
 def test_a_folder_that_cannot_be_made_is_refused_before_the_call(shop: Path) -> None:
     (shop / "taken").write_text("")

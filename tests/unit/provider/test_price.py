@@ -116,7 +116,11 @@ def test_a_request_that_failed_leaves_the_cost_known_and_the_next_model_its_turn
     first = ScriptedModel([ModelError("down", provider="x")])
     second = Priced(ScriptedModel([asks(Usage(MILLION, 0)), asks(Usage(MILLION, 0)), "never"]), input=1, output=1)
     result = run(Agent("a", first, fallback=[second], tools=[add], limits=Limits(cost=1.5)).run("go"))
-    assert (result.reason, result.error, result.usage) == ("cost", None, Usage(2 * MILLION, 0, cost=2.0, requests=3, tool_calls=2))
+    assert (result.reason, result.error, result.usage) == (
+        "cost",
+        None,
+        Usage(2 * MILLION, 0, cost=2.0, requests=3, tool_calls=2),
+    )
 
 
 @pytest.mark.parametrize("usage", [Usage(MILLION, 0, cost=1.0), None])

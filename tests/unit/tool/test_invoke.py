@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from types import GeneratorType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.clock import run
 from tests.unit.values import ENDLESS, HOSTILE, shrink
 
 from ferrule import Answer, Context, Part, Request, Tool, ToolResult, UsageError, Variables, tool
-from ferrule.tool.invoke import how_it_runs, invoke
+from ferrule.tool.attempt import how_it_runs
+from ferrule.tool.invoke import execute, invoke
 
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
 
@@ -188,12 +192,151 @@ def test_the_leaves_of_an_exception_group_are_told() -> None:
 @pytest.mark.case("C035")
 @pytest.mark.parametrize(
     "error",
-    [KeyboardInterrupt(), SystemExit(3), BaseExceptionGroup("x", [ValueError("v"), KeyboardInterrupt()])],
-    ids=["interrupt", "exit", "group"],
+    [
+        KeyboardInterrupt(),
+        SystemExit(3),
+        BaseExceptionGroup("x", [ValueError("v"), KeyboardInterrupt()]),
+        BaseExceptionGroup("x", [ValueError("v"), SystemExit(3)]),
+    ],
+    ids=["interrupt", "exit", "interrupt in a group", "exit in a group"],
 )
 def test_the_end_of_the_process_is_never_data(error: BaseException) -> None:
     with pytest.raises(type(error)):
         run(raising(error).call())
+
+
+def bodies(act: Callable[[], Any], **options: Any) -> dict[str, Tool]:
+    """One tool for each way to run a body, which does the same in each."""
+
+    async def step() -> Any:
+        return act()
+
+    async def task() -> Any:
+        await asyncio.sleep(0)
+        return act()
+
+    async def stream() -> AsyncIterator[Any]:
+        yield act()
+
+    def thread() -> Any:
+        return act()
+
+    def generator() -> Generator[None, None, Any]:
+        yield
+        return act()
+
+    named: dict[str, Callable[[], Any]] = {f.__name__: f for f in (step, task, stream, thread, generator)}
+    made: dict[str, Tool] = {name: tool(**options)(function) for name, function in named.items()}
+    return {**made, "inline": tool(name="inline", thread=False, **options)(thread)}
+
+
+def _instead(act: Callable[[], Any], ctx: Context[Any], arguments: dict[str, Any]) -> Any:
+    return act()
+
+
+WAYS = sorted(bodies(int))
+ENDS: list[tuple[Callable[[], BaseException], str, str]] = [
+    (lambda: GeneratorExit(), "GeneratorExit", "exception"),
+    (lambda: asyncio.CancelledError(), "CancelledError", "cancelled"),
+    (lambda: BaseExceptionGroup("x", [ValueError("v"), GeneratorExit()]), "ValueError: v; GeneratorExit", "exception"),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("make", "text", "code"), ENDS, ids=[text for _, text, _ in ENDS])
+def test_what_would_end_more_than_the_tool_is_a_failed_result_however_it_runs(
+    make: Callable[[], BaseException], text: str, code: str, way: str
+) -> None:
+    def act() -> None:
+        raise make()
+
+    async def main() -> tuple[ToolResult, ToolResult | None]:
+        body = bodies(act)[way]
+        abandoned: list[ToolResult] = []
+        result = await execute(body, {}, give_up=abandoned.append)
+        assert result == await body.call()
+        await asyncio.sleep(0)  # the caller was not cancelled
+        checked = bodies(int, check=partial(_instead, act))[way]
+        return result, await checked.call_check()
+
+    result, check = asyncio.run(main())
+    assert result.failure is not None
+    assert (result.error, result.failure.code) == (text, code)
+    assert check is not None
+    assert check.failure is not None
+    assert check.failure.code == "outcome_unknown"
+
+
+@pytest.mark.parametrize("way", ["step", "task", "inline", "raises"])
+def test_a_tool_that_cancels_the_task_it_finds_does_not_cancel_its_caller(way: str) -> None:
+    async def step() -> None:
+        cast("asyncio.Task[Any]", asyncio.current_task()).cancel()
+
+    async def task() -> None:
+        cast("asyncio.Task[Any]", asyncio.current_task()).cancel()
+        await asyncio.sleep(1)
+
+    def inline() -> None:
+        cast("asyncio.Task[Any]", asyncio.current_task()).cancel()
+
+    def raises() -> None:
+        inline()
+        raise ValueError("v")
+
+    async def main() -> tuple[ToolResult, int]:
+        made: dict[str, Tool] = {"step": tool(step), "task": tool(task)}
+        made |= {"inline": tool(thread=False)(inline), "raises": tool(thread=False)(raises)}
+        body = made[way]
+        result = await body.call()
+        await asyncio.sleep(0)
+        return result, cast("asyncio.Task[Any]", asyncio.current_task()).cancelling()
+
+    result, cancelling = run(main())
+    assert result.failure is not None
+    assert (result.failure.code, cancelling) == ("cancelled", 0)
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+def test_a_coroutine_that_is_closed_from_outside_goes_no_further(given_up: bool) -> None:
+    further: list[str] = []
+
+    @tool
+    async def wait() -> None:
+        await asyncio.sleep(1000)
+
+    async def caller() -> None:
+        await execute(wait, {}, give_up=(lambda _: None) if given_up else None)
+        further.append("on")
+
+    async def main() -> None:
+        task = asyncio.ensure_future(caller())
+        await asyncio.sleep(0)
+        cast("Any", task.get_coro()).close()
+        task.cancel()
+        await asyncio.sleep(0)
+
+    run(main())
+    assert further == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(TimeoutError("t"), "outcome_unknown"), (ValueError("v"), "exception")],
+    ids=["timeout", "value"],
+)
+@pytest.mark.parametrize("way", WAYS)
+def test_an_exception_that_is_returned_says_what_it_says_when_it_is_raised(
+    error: Exception, code: str, way: str
+) -> None:
+    def act() -> None:
+        raise error
+
+    for effect in ("once", "read"):
+        given = asyncio.run(bodies(lambda: error, effect=effect)[way].call())
+        assert given == asyncio.run(bodies(act, effect=effect)[way].call())
+        assert given.failure is not None
+        expected = "timeout" if effect == "read" and code == "outcome_unknown" else code
+        assert given.failure.code == expected
 
 
 @pytest.mark.case("C044")
@@ -305,7 +448,7 @@ def test_what_a_cancelled_tool_raises_while_it_tidies_up_is_told_and_not_logged(
     run(main())
     gc.collect()
     assert [r.error for r in told] == ["OSError: disk full"]
-    assert caplog.records == []
+    assert [r for r in caplog.records if r.levelno > logging.DEBUG] == []
 
 
 def test_a_question_inside_a_task_group_suspends_the_call() -> None:
@@ -516,6 +659,34 @@ def test_a_sync_tool_that_overruns_is_reported_truthfully_and_its_late_end_is_to
     assert [r.value for r in late] == ["late"]
 
 
+@pytest.mark.parametrize("ends", [AttributeError("a"), SystemExit(3), TimeoutError("t"), [1], None], ids=repr)
+def test_what_an_abandoned_thread_ends_with_is_told_as_a_result(ends: Any) -> None:
+    release = threading.Event()
+    late: list[ToolResult] = []
+
+    @tool(effect="read", timeout=0.05)
+    def stuck() -> Any:
+        release.wait(30)
+        if isinstance(ends, BaseException):
+            raise ends
+        return ends
+
+    async def main() -> None:
+        told = asyncio.Event()
+
+        def settle(result: ToolResult) -> None:
+            late.append(result)
+            told.set()
+
+        await invoke(stuck, late=settle)
+        release.set()
+        await asyncio.wait_for(told.wait(), 30)
+
+    asyncio.run(main())
+    expected = ToolResult.failed(ends) if isinstance(ends, BaseException) else ToolResult.ok(ends)
+    assert late == [expected]
+
+
 @pytest.mark.case("C109")
 def test_fifty_stuck_calls_do_not_starve_a_quick_one() -> None:
     release = threading.Event()
@@ -537,6 +708,62 @@ def test_fifty_stuck_calls_do_not_starve_a_quick_one() -> None:
         release.set()
     assert {r.failure.code for r in results if r.failure} == {"timeout"}
     assert last.value == "here"
+
+
+class Lazy(Sequence[int]):
+    """A sequence whose items come when something else says so."""
+
+    def __init__(self, go: threading.Event) -> None:
+        self.go = go
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: Any) -> Any:
+        self.go.wait(30)
+        raise IndexError
+
+
+class Proxy:
+    """An object whose attributes come when something else says so."""
+
+    def __init__(self, go: threading.Event) -> None:
+        self._go = go
+
+    def __str__(self) -> str:
+        self._go.wait(30)
+        return "proxy"
+
+
+@dataclass
+class Row:
+    """A record that holds something lazy."""
+
+    cells: Any
+
+
+LAZY: dict[str, Callable[[threading.Event], Any]] = {
+    "sequence": Lazy,
+    "inside a dict": lambda go: {"rows": [1, Lazy(go)]},
+    "inside a dataclass": lambda go: Row(Lazy(go)),
+    "proxy": Proxy,
+    "inside a tuple": lambda go: (1, Proxy(go)),
+}
+
+
+@pytest.mark.parametrize("name", LAZY)
+@pytest.mark.parametrize("way", WAYS)
+def test_the_deadline_covers_the_description_of_a_lazy_value(way: str, name: str) -> None:
+    go = threading.Event()
+    value = LAZY[name](go)
+    try:
+        result = asyncio.run(bodies(lambda: value, effect="read", timeout=0.05)[way].call())
+    finally:
+        go.set()
+    assert result.failure is not None
+    assert result.failure.code == "timeout"
+    done = asyncio.run(bodies(lambda: value, effect="read")[way].call())
+    assert (done.status, done.value) == ("done", value)
 
 
 # -- threads and context variables ------------------------------------------------------------------------------
@@ -657,6 +884,21 @@ def test_a_tool_may_run_in_a_process_of_its_own() -> None:
     result = asyncio.run(own_pid.call({"extra": 0}))
     assert isinstance(result.value, int)
     assert result.value != os.getpid()
+
+
+@tool(process=True, timeout=60)
+def loses_touch() -> None:
+    """Raise what proves nothing."""
+    raise RuntimeError("cut off") from ConnectionResetError()
+
+
+def test_a_lost_connection_in_a_child_process_proves_as_little_as_elsewhere() -> None:
+    result = asyncio.run(loses_touch.call())
+    assert result.failure is not None
+    assert (result.error, result.failure.code) == (
+        "RuntimeError: cut off; its effect may have happened.",
+        "outcome_unknown",
+    )
 
 
 def test_an_exception_in_a_child_process_is_told_like_any_other() -> None:

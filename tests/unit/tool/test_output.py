@@ -455,7 +455,7 @@ def test_no_limit_leaves_the_result_as_it_is() -> None:
 
 
 def test_a_limit_below_the_notice_still_holds() -> None:
-    assert bounded(ToolResult("x" * 100, False), 5, "call_1").output == "\n[100"
+    assert [bounded(ToolResult("x" * 100, False), n, "call_1").output for n in (1, 5)] == ["…", "xxxx…"]
 
 
 def test_what_the_metadata_held_is_kept_beside_the_whole_output() -> None:
@@ -465,3 +465,16 @@ def test_what_the_metadata_held_is_kept_beside_the_whole_output() -> None:
 
 def test_a_call_without_an_id_is_not_named_in_the_notice() -> None:
     assert "the whole output is kept]" in bounded(ToolResult("x" * 300, False), 200, None).output
+
+
+@given(st.text(max_size=300), st.integers(min_value=1, max_value=300), st.none() | st.text(max_size=20))
+def test_any_limit_holds_and_a_notice_is_whole_or_a_mark(text: str, limit: int, call_id: str | None) -> None:
+    result = bounded(ToolResult(text, False), limit, call_id)
+    assert len(result.output) <= limit
+    if len(result.output) != len(text) or result.output != ToolResult(text, False).output:
+        assert "characters left out; the whole output is kept" in result.output or result.output.endswith("…")
+
+
+def test_what_a_tool_keeps_under_the_same_name_is_not_lost() -> None:
+    result = bounded(ToolResult("x" * 300, False, {"full_output": "mine", "a": 1}), 200, None)
+    assert result.metadata == {"full_output": "x" * 300, "full_output_of_tool": "mine", "a": 1}

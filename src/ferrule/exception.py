@@ -1,0 +1,134 @@
+"""What an exception means: the failure code that fits, a text without credentials, and what it proves."""
+
+from __future__ import annotations
+
+from ferrule.redact import scrub
+from ferrule.strict_json import bare_name, clean, is_a, kind_of
+
+MAX_MESSAGE = 2_000
+MAX_LEAVES = 10
+_CAUSES = 10
+
+
+def leaves_of(error: BaseException) -> list[BaseException]:
+    """The errors inside nested exception groups; a plain exception is its own only leaf.
+
+    Args:
+        error: Any exception.
+
+    Since 0.1.
+    """
+    found: list[BaseException] = []
+    seen: set[int] = set()
+    todo: list[BaseException] = [error]
+    while todo:
+        e = todo.pop()
+        if id(e) in seen:  # a group may hold another twice
+            continue
+        seen.add(id(e))
+        if is_a(e, BaseExceptionGroup):
+            todo.extend(reversed(e.exceptions))
+        else:
+            found.append(e)
+    return found or [error]
+
+
+def describe_exception(error: BaseException) -> str:
+    """Type and message of an exception, of each leaf of a group; bounded, credentials taken out.
+
+    Args:
+        error: Any exception.
+
+    Returns:
+        Text that is never empty.
+
+    Since 0.1.
+    """
+    leaves = leaves_of(error)
+    lines = [_one_line(e) for e in leaves[:MAX_LEAVES]]
+    if len(leaves) > MAX_LEAVES:
+        lines.append(f"and {len(leaves) - MAX_LEAVES} more")
+    return "; ".join(lines)
+
+
+def _one_line(error: BaseException) -> str:
+    try:
+        message = scrub(clean(str(error)[: 2 * MAX_MESSAGE])).strip()[:MAX_MESSAGE]
+    except Exception:  # an exception whose __str__ raises is still worth its name
+        message = ""
+    return f"{kind_of(error)}: {message}" if message else kind_of(error)
+
+
+_CODES: tuple[tuple[type[BaseException], str], ...] = (
+    (TimeoutError, "timeout"),
+    (PermissionError, "denied"),
+    (ConnectionError, "unavailable"),
+)
+# HTTP clients have trees of their own; these names are common to httpx, requests and aiohttp. asyncio's
+# CancelledError stands here too, because a module of values should not have to load asyncio for it.
+_NAMES = {
+    "TimeoutException": "timeout", "Timeout": "timeout", "ConnectError": "unavailable", "NetworkError": "unavailable",
+    "ConnectionError": "unavailable", "ClientConnectorError": "unavailable", "ServerDisconnectedError": "unavailable",
+    "CancelledError": "cancelled",
+}  # fmt: skip
+_STATUS = {401: "denied", 403: "denied", 408: "timeout", 413: "too_large", 429: "rate_limited"}
+
+
+def classify(error: BaseException) -> tuple[str, str]:
+    """Failure code and type name that fit an exception.
+
+    Args:
+        error: Any exception; a group counts as its leaves when they agree.
+
+    Returns:
+        `(code, type name)`, for example `("timeout", "ReadTimeout")`.
+
+    Since 0.1.
+    """
+    leaves = leaves_of(error)
+    codes = {_code_of(e) for e in leaves}
+    return (codes.pop() if len(codes) == 1 else "exception"), kind_of(leaves[0])
+
+
+def _code_of(error: BaseException) -> str:
+    status = _status_of(error)
+    if status is not None:
+        return _STATUS.get(status, "unavailable" if status >= 500 else "exception")
+    for kind, code in _CODES:
+        if is_a(error, kind):
+            return code
+    return next((_NAMES[n] for n in map(bare_name, type(error).__mro__) if n in _NAMES), "exception")
+
+
+def _status_of(error: BaseException) -> int | None:
+    """The HTTP status an error carries, on itself or on its response."""
+    try:
+        places = (getattr(error, "response", None), error)
+        found = (getattr(place, name, None) for place in places for name in ("status_code", "status"))
+        return next((s for s in found if type(s) is int and 400 <= s < 600), None)
+    except Exception:  # a property of a foreign error that raises tells nothing
+        return None
+
+
+def proves_nothing(error: BaseException) -> bool:
+    """Whether a lost connection or a time-out, here or behind it, leaves open what happened on the other side.
+
+    Args:
+        error: Any exception; of a group each leaf is looked at.
+
+    Since 0.1.
+    """
+    return any(map(_leaves_open, leaves_of(error)))
+
+
+def _leaves_open(error: BaseException) -> bool:
+    behind: BaseException | None = error
+    for _ in range(_CAUSES):
+        if behind is None:
+            break
+        if is_a(behind, ConnectionRefusedError) or "Connect" in kind_of(behind).replace("Connection", ""):
+            return False
+        if is_a(behind, EOFError) or classify(behind)[0] in ("timeout", "unavailable"):
+            return True
+        behind = behind.__cause__
+    return False

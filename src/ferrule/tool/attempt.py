@@ -1,0 +1,457 @@
+"""One attempt of a call: how a body runs, its deadline, and what it ends with."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from types import CodeType, CoroutineType
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ferrule.exception import proves_nothing
+from ferrule.lazy import LazyModule
+from ferrule.redact import scrub
+from ferrule.result import Failure, ToolResult, as_result
+from ferrule.strict_json import dumps, is_a, plain
+from ferrule.tool.child import GENERATOR
+from ferrule.tool.context import Context
+from ferrule.tool.deadline import Deadlines, deadlines
+from ferrule.tool.output import checked
+from ferrule.tool.thread import POOL
+from ferrule.tool.value import consume, exhaust, is_live, is_still
+
+if TYPE_CHECKING:
+    import asyncio
+    import logging
+    import traceback
+
+    from ferrule.tool import process
+    from ferrule.tool.tool import FunctionTool, Tool
+else:
+    asyncio = LazyModule("asyncio")
+    logging = LazyModule("logging")
+    traceback = LazyModule("traceback")
+    process = LazyModule("ferrule.tool.process")  # few tools run in a process of their own
+
+Runs = Literal["step", "inline", "task", "thread", "process", "run"]  # the last: inside the caller's run
+Late = Callable[[ToolResult], None]
+GiveUp = Callable[[ToolResult], None]
+CANCEL_SECONDS = 5.0
+# From 3.12 on a task takes its first step at once: a tool that need not wait costs no turn of the event loop.
+_AT_ONCE: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
+_AWAITS = frozenset({"GET_AWAITABLE", "SEND", "YIELD_VALUE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH"})
+
+
+def how_it_runs(function: Callable[..., Any], *, thread: bool, process: bool) -> Runs:
+    """How a tool's body is run: in one `step`, `inline`, in a `task`, a `thread` or a `process`.
+
+    An async function without any point where it could wait ends in its first
+    step; a task of its own could neither interrupt it nor run beside it.
+
+    Args:
+        function: The body.
+        thread: Whether a sync body runs in a worker thread.
+        process: Whether the body runs in a child process.
+
+    Since 0.1.
+    """
+    if process:
+        return "process"
+    if inspect.iscoroutinefunction(function):
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        return "step" if code is not None and _ends_in_a_step(code) else "task"
+    called = vars(type(function)).get("__call__")  # of an object that is callable
+    if inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(called):
+        return "task"
+    return "thread" if thread else "inline"
+
+
+def _ends_in_a_step(code: CodeType) -> bool:
+    """Whether a body waits nowhere, and cannot want a task of its own: to cancel the current one, for example."""
+    if not code.co_flags & inspect.CO_COROUTINE or "current_task" in code.co_names:
+        return False
+    return all(i.opname not in _AWAITS for i in dis.get_instructions(code))
+
+
+class Own(Exception):
+    """Carries what a tool raised that, let go, would end more than the tool: a task or a generator."""
+
+    def __init__(self, error: BaseException) -> None:
+        """Carry it."""
+        super().__init__()
+        self.error = error
+
+
+STRAY = (GeneratorExit, StopIteration)
+
+
+def failed(error: BaseException, *, once: bool) -> ToolResult:
+    """The failed result that says what a body raised.
+
+    Args:
+        error: What it raised.
+        once: Whether the call has the effect class `once`: what proves nothing is then unknown, and no failure.
+    """
+    _log_place(error)
+    result = ToolResult.failed(error)
+    if once and proves_nothing(error):
+        text = f"{result.output}; its effect may have happened."
+        return ToolResult(text, True, failure=Failure("outcome_unknown"))
+    return result
+
+
+def _log_place(error: BaseException) -> None:
+    """Tell whoever debugs where a tool raised: the result only says what. Credentials are taken out here as there."""
+    log = logging.getLogger("ferrule.tool")
+    if log.isEnabledFor(logging.DEBUG):
+        with suppress(Exception):  # an exception of the user's class may refuse to be shown
+            log.debug("a tool raised\n%s", scrub("".join(traceback.format_exception(error)).rstrip()))
+
+
+def described(tool: Tool, value: Any) -> ToolResult:
+    """The result of what the body ended with, checked against its declared type.
+
+    Args:
+        tool: The tool.
+        value: What its body returned.
+    """
+    result = as_result(value)
+    if result.is_error and is_a(value, BaseException):  # returned, it says what it says when it is raised
+        return failed(value, once=tool.effect == "once")
+    return result if tool.output_check is None else checked(result, tool.output_check, tool.name)
+
+
+_ENDING: set[asyncio.Future[Any]] = set()  # abandoned work that the event loop itself would forget
+
+
+class Attempt:
+    """One attempt that may outlast a step: its clock and its ending.
+
+    Args:
+        tool: The tool.
+        values: Checked arguments by name.
+        context: The context of this call; None when the tool wants none.
+        text: The JSON text of the arguments.
+        late: Takes what the call ends with after its deadline.
+        start: Calls the body; default the tool's.
+        finish: Makes of the body's value what the call ends with; default `described`.
+    """
+
+    __slots__ = (
+        "context", "expired", "finish", "give_up", "late", "limit", "loop", "start", "task", "text", "tool", "until",
+        "values",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        tool: Tool,
+        values: dict[str, Any],
+        context: Context[Any] | None,
+        text: str | bytes | None = None,
+        late: Late | None = None,
+        start: Callable[[], Any] | None = None,
+        finish: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Start the clock."""
+        self.tool = tool
+        self.values = values
+        self.context = context
+        self.text = text
+        self.late = late
+        self.expired = False
+        self.start = start
+        self.finish = finish
+        self.loop = asyncio.get_running_loop()
+        self.limit = tool.timeout
+        if context is not None and context.shortened and context.deadline is not None:
+            self.limit = min(self.limit, max(context.deadline - time.monotonic(), 0.0))
+        self.until = self.loop.time() + self.limit
+
+    async def run(self, runs: Runs | None = None) -> Any:
+        """Run the body to its end or to the deadline.
+
+        Args:
+            runs: How; default as the tool does.
+
+        Returns:
+            What `finish` makes of its value, or the result that says why there is none.
+        """
+        runs = runs or self.tool.runs
+        if runs == "thread":
+            return await self._in_thread()
+        if runs == "process":
+            return await self._in_process()
+        value = self._started() if runs == "task" else await self._inline()
+        return self._finished(value) if runs != "task" and is_ready(value) else await self.in_task(value)
+
+    async def _inline(self) -> Any:
+        """Call the sync body here; if it cancels the task that it finds, that is its own end and not the caller's."""
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        before = task.cancelling()
+        try:
+            return self._started()
+        except (asyncio.CancelledError, *STRAY) as error:
+            raise Own(error) from None
+        finally:
+            if task.cancelling() > before:
+                await _take_back(task, before)
+
+    async def _settled(self, value: Any) -> Any:
+        """What `finish` makes of a value, once it is one; describing it takes a thread where that may take its time."""
+        try:
+            if type(value) is CoroutineType:
+                value = await cast("Awaitable[Any]", value)
+            if not is_ready(value):
+                value = await consume(value, self._report)
+        except STRAY as error:
+            raise Own(error) from None
+        if is_ready(value):
+            return self._finished(value)
+        return await asyncio.wrap_future(POOL.submit(partial(self._finished, value)))
+
+    async def in_task(self, value: Any) -> Any:
+        """Await a body in a task of its own, so that the deadline holds for the caller.
+
+        Args:
+            value: The coroutine or async generator, or a value that takes its time to describe.
+        """
+        task = asyncio.Task(self._settled(value), loop=self.loop, **_AT_ONCE)
+        try:
+            if await self._ended(task):
+                if task.cancelled():
+                    raise Own(asyncio.CancelledError())
+                return task.result()
+            task.cancel()
+            for _ in range(3):  # a well-behaved tool ends within a step or two of being cancelled
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self._watch(task)
+            raise
+        if not task.done():
+            self._watch(task)
+            return self._timed_out("It was told to stop and may still be running")
+        if task.cancelled() or task.exception() is not None:  # an error of its clean-up proves nothing about its effect
+            return self._timed_out("It was stopped")
+        return task.result()  # it ended at the last moment, and that is what happened
+
+    async def in_this_task(self, give_up: GiveUp) -> Any:
+        """Await the body in the current task, for a caller that waits for `give_up` too.
+
+        Args:
+            give_up: Takes the result of a body that does not end.
+        """
+        task = self.task = cast("asyncio.Task[Any]", asyncio.current_task(self.loop))
+        self.give_up = give_up
+        limit = self.limit
+        timers = deadlines(self.loop, limit) if limit == self.tool.timeout else Deadlines(limit)
+        timers.add(self, self.loop)
+        try:
+            return await self._settled(self._started())
+        except BaseException as error:
+            if is_a(error, Own) and is_a(error.error, GeneratorExit) and not _runs(task):
+                raise error.error from None  # whoever has the coroutine closes it
+            if not self.expired or is_a(error, (KeyboardInterrupt, SystemExit)):
+                if is_a(error, asyncio.CancelledError):
+                    self._abandon()
+                raise
+            return self._timed_out("It was stopped")
+        finally:
+            self.give_up = None
+            timers.remove(self)
+            if self.expired:
+                task.uncancel()
+
+    def expire(self) -> None:
+        """The deadline: tell the body to stop; when it has not within a step or two, go on without it."""
+        self.expired = True
+        self._abandon()
+        self.task.cancel()
+        self.loop.call_soon(self._insist, 3)
+
+    def _insist(self, steps: int) -> None:
+        give_up = self.give_up
+        if give_up is None:
+            return
+        if steps:
+            self.loop.call_soon(self._insist, steps - 1)
+            return
+        self._watch(self.task)
+        give_up(self._timed_out("It was told to stop and may still be running"))
+
+    async def _in_thread(self) -> Any:
+        future = POOL.submit(self._in_this_thread)
+        wrapped = asyncio.wrap_future(future)
+        try:
+            ended = await self._ended(wrapped)
+        except asyncio.CancelledError:
+            self._watch_thread(future)
+            raise
+        if ended:
+            try:
+                value = wrapped.result()
+            except asyncio.CancelledError as error:
+                raise Own(error) from None
+            return await self.in_task(value) if is_live(value) else value
+        if future.cancel():
+            return self._not_started()
+        self._watch_thread(future)
+        return self._timed_out("It may still be running")
+
+    def _in_this_thread(self) -> Any:
+        """Call the sync body, run a generator to its end, and describe the value."""
+        try:
+            value = self._started()
+            value = exhaust(value, self._report) if is_a(value, GENERATOR) else value
+        except STRAY as error:  # a StopIteration no future can carry: whoever waits would wait for ever
+            raise Own(error) from None
+        return value if is_live(value) else self._finished(value)
+
+    async def _in_process(self) -> Any:
+        """Run the body in a child process, which the deadline really ends."""
+        text = self.text if self.text is not None else dumps(plain(self.values, big_ints="number"))
+        tool = cast("FunctionTool[..., Any]", self.tool)
+        task = asyncio.ensure_future(process.call_isolated(tool, text, timeout=self.limit))
+        _ENDING.add(task)
+        task.add_done_callback(_ENDING.discard)
+        if not await self._ended(task):
+            return self._timed_out("Its process is being ended")
+        outcome = task.result()
+        if outcome.timed_out:
+            return self._timed_out("Its process was ended")
+        if outcome.error is None:
+            return self._finished(outcome.value)
+        code, kind, text = outcome.error
+        if self.tool.effect == "once" and (outcome.unproven or code == "outcome_unknown"):
+            return ToolResult(f"{text}; its effect may have happened.", True, failure=Failure("outcome_unknown"))
+        return ToolResult(text, True, failure=Failure("unavailable" if code == "outcome_unknown" else code, kind))
+
+    async def _ended(self, future: asyncio.Future[Any]) -> bool:
+        """Wait for the body until the deadline; whoever looks at the context then learns that nobody waits."""
+        try:
+            ended = await _ended(future, max(self.until - self.loop.time(), 0.0))
+        except asyncio.CancelledError:
+            self._abandon()
+            raise
+        if not ended:
+            self._abandon()
+        return ended
+
+    def _abandon(self) -> None:
+        if self.context is not None:
+            self.context.cancel()
+
+    def _started(self) -> Any:
+        """What the body makes at once: its value, or what must be awaited or run for it."""
+        return self.tool.start(self.values, self.context) if self.start is None else self.start()
+
+    def _finished(self, value: Any) -> Any:
+        """What the call ends with where the body ends with a value."""
+        return described(self.tool, value) if self.finish is None else self.finish(value)
+
+    def _report(self, value: Any) -> None:
+        if self.context is not None:
+            self.context.progress(value)
+
+    def _seconds(self) -> str:
+        """How long the body had: what was declared, unless the caller's deadline came first."""
+        shortened = self.context is not None and self.context.shortened
+        return f"{self.limit if shortened else self.tool.timeout:.3g} s"
+
+    def _timed_out(self, state: str) -> ToolResult:
+        text = f"Tool {self.tool.name!r} timed out after {self._seconds()}. {state}"
+        if self.tool.effect == "once":
+            return ToolResult.failed(f"{text}; its effect may have happened.", code="outcome_unknown")
+        return ToolResult.failed(f"{text}.", code="timeout")
+
+    def _not_started(self) -> ToolResult:
+        text = f"Tool {self.tool.name!r} was not started within {self._seconds()}: all worker threads are busy."
+        return ToolResult.failed(text, code="timeout")
+
+    def _watch(self, task: asyncio.Future[Any]) -> None:
+        """Tell whoever listens what an abandoned task ends with."""
+        _ENDING.add(task)
+        task.add_done_callback(_ENDING.discard)
+        task.add_done_callback(self._settle_late)
+
+    def _watch_thread(self, future: Any) -> None:
+        def told(ended: Any) -> None:
+            with suppress(RuntimeError):  # the event loop is closed: nobody listens any more
+                self.loop.call_soon_threadsafe(self._settle_late, ended)
+
+        future.add_done_callback(told)
+
+    def _settle_late(self, ended: Any) -> None:
+        error = ended.exception() if not ended.cancelled() else asyncio.CancelledError()
+        if self.late is None or is_a(error, asyncio.CancelledError):
+            return
+        if error is not None:
+            self.late(failed(error.error if is_a(error, Own) else error, once=self.tool.effect == "once"))
+            return
+        found = ended.result()
+        self.late(
+            found if is_a(found, ToolResult) else self._finished(found)
+        )  # a coroutine that nobody awaits any more
+
+
+async def _take_back(task: asyncio.Task[Any], before: int) -> None:
+    """Take back what the body cancelled of the current task; it ends by that, its caller does not."""
+    while task.cancelling() > before:
+        task.uncancel()
+    try:
+        await asyncio.sleep(0)  # before 3.13 what was asked for still comes, here
+    except asyncio.CancelledError:
+        if task.cancelling() > before:  # from outside, in the meantime
+            raise
+    raise Own(asyncio.CancelledError())
+
+
+def _runs(task: asyncio.Task[Any]) -> bool:
+    """Whether a task is in one of its steps; when its coroutine is closed, it is not."""
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:  # no loop runs any more
+        return False
+
+
+def is_ready(value: Any) -> bool:
+    """Whether a value can be described at once: it is one already, and needs no code that might take its time.
+
+    Args:
+        value: What a body returned.
+    """
+    is_result = type(value) is ToolResult
+    held: Any = value.value if is_result else value
+    kind = cast("type[Any]", type(held))
+    if kind is str or kind is int or kind is float or kind is bool or kind is type(None):
+        return True
+    return (is_result or kind is dict or kind is list or not is_live(held)) and is_still(held)
+
+
+async def _ended(future: asyncio.Future[Any], seconds: float) -> bool:
+    """Wait for a future, at most so long; cancellation from outside leaves it a little of that time to end."""
+    if future.done():
+        return True
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    waiter = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    future.add_done_callback(wake)
+    timer = loop.call_later(seconds, wake)
+    try:
+        await waiter
+    except asyncio.CancelledError:
+        if future.cancel():
+            await asyncio.wait({future}, timeout=max(min(CANCEL_SECONDS, until - loop.time()), 0))
+        raise
+    finally:
+        timer.cancel()
+        future.remove_done_callback(wake)
+    return future.done()
