@@ -14,9 +14,8 @@ from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
 from ferrule.provider.anthropic_error import PROVIDER, stream_error
 from ferrule.provider.anthropic_turns import API, input_of
 from ferrule.provider.base import Decoder, Delta, ModelResponse
+from ferrule.provider.foreign import Json, as_count, as_object, as_text, sum_of, told_usage
 from ferrule.strict_json import clean, dumps
-
-Object = dict[str, Any]
 
 _FINISH: dict[str, Finish] = {
     "end_turn": "stop",
@@ -43,7 +42,7 @@ def answer(data: Any, asked: str) -> ModelResponse:
 
     Since 0.1.
     """
-    message = _object(data)
+    message = as_object(data)
     if message.get("type") == "error":
         raise stream_error(message)
     if not isinstance(message.get("content"), list):
@@ -51,17 +50,13 @@ def answer(data: Any, asked: str) -> ModelResponse:
     return _read(message, asked, {})
 
 
-def _object(value: Any) -> Object:
-    return cast("Object", value) if isinstance(value, dict) else {}
-
-
 def _string(value: Any) -> str:
-    return clean(value) if isinstance(value, str) else ""
+    return clean(as_text(value))
 
 
-def _read(message: Object, asked: str, pieces: Mapping[int, _Piece]) -> ModelResponse:
+def _read(message: Json, asked: str, pieces: Mapping[int, _Piece]) -> ModelResponse:
     """The answer in a message; `pieces` are its blocks as a stream brought them, by position."""
-    items = [item for item in cast("list[Any]", message["content"]) if isinstance(_object(item).get("type"), str)]
+    items = [item for item in cast("list[Any]", message["content"]) if isinstance(as_object(item).get("type"), str)]
     uses = [(i, item) for i, item in enumerate(items) if item.get("type") == "tool_use"]
     finish, error = _finish(message.get("stop_reason"), bool(uses))
     whole = finish == "tool_calls"
@@ -75,14 +70,14 @@ def _read(message: Object, asked: str, pieces: Mapping[int, _Piece]) -> ModelRes
     return ModelResponse(
         said,
         finish,
-        _usage(_object(message.get("usage"))),
+        _usage(as_object(message.get("usage"))),
         _string(message.get("model")),
         error=error,
         flagged=(finish == "stop" and not text.strip()) or (message.get("stop_reason") == "tool_use" and not uses),
     )
 
 
-def _join(items: Iterable[Object], kind: str, between: str) -> str:
+def _join(items: Iterable[Json], kind: str, between: str) -> str:
     return between.join(found for item in items if item.get("type") == kind and (found := _string(item.get(kind))))
 
 
@@ -96,36 +91,31 @@ def _finish(reason: Any, calls: bool) -> tuple[Finish, ModelError | None]:
     return finish, ModelError(what, provider=PROVIDER, code=_string(reason)[:100] or None)
 
 
-def _call(item: Object, piece: _Piece | None, whole: bool) -> Call:
+def _call(item: Json, piece: _Piece | None, whole: bool) -> Call:
     arguments = piece.arguments if piece is not None else ""
     if not arguments.strip():
-        arguments = dumps(_object(item.get("input"))).decode()
+        arguments = dumps(as_object(item.get("input"))).decode()
     complete = whole and (piece is None or piece.ended)
     return Call("", _string(item.get("name")), arguments, _string(item.get("id")) or None, complete)
 
 
-def _refusal(message: Object) -> str:
-    details = _object(message.get("stop_details"))
+def _refusal(message: Json) -> str:
+    details = as_object(message.get("stop_details"))
     category = _string(details.get("category"))
     return _string(details.get("explanation")) or (
         f"The model refused to answer ({category})." if category else "The model refused to answer."
     )
 
 
-def _usage(counts: Object) -> Usage | None:
-    inputs = [number for name in _INPUTS if (number := _count(counts, name)) is not None]
-    usage = Usage(
-        input=sum(inputs) if inputs else None,
-        output=_count(counts, "output_tokens"),
-        cached=_count(counts, "cache_read_input_tokens"),
-        reasoning=_count(_object(counts.get("output_tokens_details")), "thinking_tokens"),
+def _usage(counts: Json) -> Usage | None:
+    return told_usage(
+        Usage(
+            input=sum_of(as_count(counts.get(name)) for name in _INPUTS),
+            output=as_count(counts.get("output_tokens")),
+            cached=as_count(counts.get("cache_read_input_tokens")),
+            reasoning=as_count(as_object(counts.get("output_tokens_details")).get("thinking_tokens")),
+        )
     )
-    return None if usage == Usage() else usage
-
-
-def _count(counts: Object, name: str) -> int | None:
-    number = counts.get(name)
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
 # -- in pieces --------------------------------------------------------------------------------------------------
@@ -136,7 +126,7 @@ class _Piece:
 
     __slots__ = ("_came", "_start", "ended")
 
-    def __init__(self, start: Object) -> None:
+    def __init__(self, start: Json) -> None:
         self._start = start
         self._came: dict[str, list[Any]] = {}
         self.ended = False
@@ -148,7 +138,7 @@ class _Piece:
     def arguments(self) -> str:
         return clean("".join(self._came.get("partial_json", ())))
 
-    def whole(self) -> Object:
+    def whole(self) -> Json:
         """The block as a body would hold it."""
         item = dict(self._start)
         for field in ("text", "thinking", "signature"):
@@ -189,8 +179,8 @@ class AnthropicDecoder(Decoder):
     def __init__(self, asked: str) -> None:
         """Wait for the first event."""
         self._asked = asked
-        self._message: Object = {}
-        self._usage: Object = {}
+        self._message: Json = {}
+        self._usage: Json = {}
         self._pieces: dict[int, _Piece] = {}
         self._ended = False
 
@@ -207,7 +197,7 @@ class AnthropicDecoder(Decoder):
         Raises:
             ModelError: The provider reported an error inside the stream.
         """
-        found = _object(data)
+        found = as_object(data)
         kind = found.get("type")
         take = _EVENTS.get(kind if isinstance(kind, str) else event)
         return take(self, found) if take is not None else ()
@@ -227,13 +217,13 @@ class AnthropicDecoder(Decoder):
         error = ModelError(_CUT, provider=PROVIDER, code="stream_cut", retryable=True)
         return ModelResponse(said, "unknown", cut.usage, cut.model, error=error)
 
-    def _start(self, data: Object) -> Iterable[Delta]:
-        self._message = {**_object(data.get("message")), "stop_reason": None}
+    def _start(self, data: Json) -> Iterable[Delta]:
+        self._message = {**as_object(data.get("message")), "stop_reason": None}
         self._count(self._message.get("usage"))
         return ()
 
-    def _open(self, data: Object) -> Iterable[Delta]:
-        block = _object(data.get("content_block"))
+    def _open(self, data: Json) -> Iterable[Delta]:
+        block = as_object(data.get("content_block"))
         type = _string(block.get("type"))
         if not type:
             return ()
@@ -242,8 +232,8 @@ class AnthropicDecoder(Decoder):
         text = _string(block.get(field))
         return (Delta(kind, text),) if text else ()
 
-    def _grow(self, data: Object) -> Iterable[Delta]:
-        delta = _object(data.get("delta"))
+    def _grow(self, data: Json) -> Iterable[Delta]:
+        delta = as_object(data.get("delta"))
         piece = self._pieces.get(self._index(data, len(self._pieces) - 1))
         field, kind = _FIELDS.get(_string(delta.get("type")), ("", None))
         value = delta.get(field)
@@ -252,35 +242,35 @@ class AnthropicDecoder(Decoder):
         piece.add(field, value)
         return (Delta(kind, clean(value)),) if kind and value else ()
 
-    def _close(self, data: Object) -> Iterable[Delta]:
+    def _close(self, data: Json) -> Iterable[Delta]:
         piece = self._pieces.get(self._index(data, len(self._pieces) - 1))
         if piece is not None:
             piece.ended = True
         return ()
 
-    def _tail(self, data: Object) -> Iterable[Delta]:
-        self._message.update({k: v for k, v in _object(data.get("delta")).items() if v is not None})
+    def _tail(self, data: Json) -> Iterable[Delta]:
+        self._message.update({k: v for k, v in as_object(data.get("delta")).items() if v is not None})
         self._count(data.get("usage"))
         return ()
 
-    def _end(self, data: Object) -> Iterable[Delta]:
+    def _end(self, data: Json) -> Iterable[Delta]:
         self._ended = True
         return ()
 
-    def _fail(self, data: Object) -> Iterable[Delta]:
+    def _fail(self, data: Json) -> Iterable[Delta]:
         raise stream_error(data)
 
     def _count(self, usage: Any) -> None:
         """Counts are totals: later ones replace earlier ones, and those left out stay."""
-        self._usage.update({name: number for name, number in _object(usage).items() if number is not None})
+        self._usage.update({name: number for name, number in as_object(usage).items() if number is not None})
 
     @staticmethod
-    def _index(data: Object, default: int) -> int:
+    def _index(data: Json, default: int) -> int:
         index = data.get("index")
         return index if isinstance(index, int) else default
 
 
-_EVENTS: dict[str, Callable[[Any, Object], Iterable[Delta]]] = {
+_EVENTS: dict[str, Callable[[Any, Json], Iterable[Delta]]] = {
     "message_start": AnthropicDecoder._start,  # pyright: ignore[reportPrivateUsage]
     "content_block_start": AnthropicDecoder._open,  # pyright: ignore[reportPrivateUsage]
     "content_block_delta": AnthropicDecoder._grow,  # pyright: ignore[reportPrivateUsage]

@@ -20,16 +20,9 @@ from ferrule.errors import ModelError, UsageError
 from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage
 from ferrule.provider.base import Body, Capabilities, Decoder, ModelRequest, ModelResponse, OutputSchema, Sent, Wire
 from ferrule.provider.definition import tool_definitions
+from ferrule.provider.foreign import Json, as_object, as_objects
 from ferrule.provider.openai_error import arguments_text, model_error, read_error
-from ferrule.provider.responses_answer import (
-    Json,
-    ResponsesDecoder,
-    as_object,
-    as_objects,
-    is_call,
-    read_answer,
-    reported,
-)
+from ferrule.provider.responses_answer import ResponsesDecoder, is_call, read_answer, reported
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, wire_id
 from ferrule.strict_json import clean, dumps
