@@ -155,7 +155,12 @@ def test_an_image_of_a_tool_reaches_each_api(api: str) -> None:
     [
         (Answer(401, body=[b'{"error": {"message": "bad key FAKE-key-of-the-test"}}']), 401),
         (Answer(404, body=[b'{"error": {"message": "no such model"}}']), 404),
-        (Answer(400, body=[b'{"error": {"message": "cannot read: Compare Oslo and Rome. Answer in one sentence."}}']), 400),
+        (
+            Answer(
+                400, body=[b'{"error": {"message": "cannot read: Compare Oslo and Rome. Answer in one sentence."}}']
+            ),
+            400,
+        ),
         (Answer(413, body=[b"<html>too large</html>"]), 413),
         (Answer(200, body=[b"<html>hello</html>"]), 200),
         (Answer(200, body=[b'{"choices": 5, "output": 5, "content": 5, "candidates": 5}']), None),

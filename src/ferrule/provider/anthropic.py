@@ -30,7 +30,7 @@ from ferrule.provider.base import (
     Sent,
     Wire,
 )
-from ferrule.provider.definition import tool_definition
+from ferrule.provider.definition import Choice, tool_choice, tool_definition
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import encoded_groups
 from ferrule.strict_json import clean, dumps
@@ -284,27 +284,17 @@ def _definitions(tools: Toolset, names: frozenset[str] | None, strict: bool) -> 
 
 def _choice(request: ModelRequest, *, strict: bool) -> tuple[dict[str, Any] | None, tuple[bytes, ...]]:
     """Which tools the model must or may call, and the tools; of some, only those are sent."""
-    tools, wanted, parallel = request.tools, request.settings.tool_choice, request.settings.parallel_calls
-    names: frozenset[str] | None = None
-    choice: dict[str, Any] = {"type": "auto"}
-    if isinstance(wanted, str):
-        choice = {"type": _CHOICES[wanted]} if wanted in _CHOICES else {"type": "tool", "name": _known(tools, wanted)}
-    elif wanted is not None:
-        names = frozenset(_known(tools, name) for name in wanted) or None
-        choice = {"type": "any" if names else "none"}
-    if not tools:
-        if choice["type"] == "any":
-            raise UsageError("tool_choice='required' needs tools, and the request has none. Add some or leave it out.")
+    parallel, chosen = request.settings.parallel_calls, tool_choice(request)
+    if not request.tools:
         return None, ()
-    if parallel is not None and choice["type"] != "none":
+    mode, names = chosen or Choice("auto")
+    choice: dict[str, Any] = {"type": _CHOICES[mode]}
+    if isinstance(request.settings.tool_choice, str) and names:
+        choice, names = {"type": "tool", "name": names[0]}, ()
+    if parallel is not None and mode != "none":
         choice["disable_parallel_tool_use"] = not parallel
-    said = choice if wanted is not None or "disable_parallel_tool_use" in choice else None
-    return said, _definitions(tools, names, strict)
-
-
-def _known(tools: Toolset, name: str) -> str:
-    """The wire name of a tool that must be there."""
-    return tools.filter([name]).wire_names[0]
+    said = choice if chosen is not None or "disable_parallel_tool_use" in choice else None
+    return said, _definitions(request.tools, frozenset(names) or None, strict)
 
 
 class _Same(Generic[_T]):

@@ -62,7 +62,7 @@ def _read(message: Json, asked: str, pieces: Mapping[int, _Piece]) -> ModelRespo
     whole = finish == "tool_calls"
     text = _join(items, "text", "")
     said = ModelMessage(
-        text or (_refusal(message) if finish == "refusal" else ""),
+        "\n".join(filter(None, (text, _refusal(message, text) if finish == "refusal" else ""))),
         tuple(_call(item, pieces.get(i), whole) for i, item in uses),
         _join(items, "thinking", "\n\n"),
         Raw(API, asked, items),
@@ -99,12 +99,11 @@ def _call(item: Json, piece: _Piece | None, whole: bool) -> Call:
     return Call("", _string(item.get("name")), arguments, _string(item.get("id")) or None, complete)
 
 
-def _refusal(message: Json) -> str:
+def _refusal(message: Json, text: str) -> str:
     details = as_object(message.get("stop_details"))
     category = _string(details.get("category"))
-    return _string(details.get("explanation")) or (
-        f"The model refused to answer ({category})." if category else "The model refused to answer."
-    )
+    told = f"The model refused to answer ({category})." if category else "" if text else "The model refused to answer."
+    return _string(details.get("explanation")) or told
 
 
 def _usage(counts: Json) -> Usage | None:

@@ -24,7 +24,6 @@ Block = dict[str, Any]
 
 API: Final = "anthropic"
 THINKING: Final = frozenset({"thinking", "redacted_thinking"})
-_FAILED_SILENTLY = "The call failed and said nothing."
 _BYTES = "application/octet-stream"
 _ID = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _TEXT_KINDS = ("text/", "application/json", "application/xml", "application/yaml")
@@ -202,12 +201,9 @@ def _results(messages: Sequence[ToolMessage], capabilities: Capabilities) -> tup
 def _result(message: ToolMessage, id: str, shown: Shown) -> Block:
     rest = [block for part in shown.native for block in _media(part)]
     rest += [block for line in shown.placeholders for block in _text(line)]
-    content: Any = [*_text(shown.text), *rest] if rest else clean(shown.text)
-    if not rest and not shown.text.strip():
-        content = _FAILED_SILENTLY if message.is_error else None
     block: Block = {"type": "tool_result", "tool_use_id": id}
-    if content is not None:
-        block["content"] = content
+    if rest or shown.text.strip():
+        block["content"] = [*_text(shown.text), *rest] if rest else clean(shown.text)
     return {**block, "is_error": True} if message.is_error else block
 
 

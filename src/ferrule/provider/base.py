@@ -33,7 +33,8 @@ class Settings:
         stop: Texts at which the answer ends.
         max_tokens: Most output tokens of one answer.
         reasoning: How hard to think.
-        tool_choice: `auto`, `none`, `required`, the name of one tool, or names of some.
+        tool_choice: `auto`, `none`, `required`, the name of a tool that must be called, or names of some, one of which
+            must be.
         parallel_calls: Whether the model may ask for several calls at once.
         timeout: Seconds until a request is given up; between two pieces of a stream too.
         extra: More keys for the request body, as the provider spells them; they win.

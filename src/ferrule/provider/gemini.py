@@ -26,10 +26,9 @@ from ferrule.provider.base import (
     OutputSchema,
     Sent,
     Settings,
-    ToolChoice,
     Wire,
 )
-from ferrule.provider.definition import tool_definitions
+from ferrule.provider.definition import tool_choice, tool_definitions
 from ferrule.provider.foreign import Json, as_object, as_objects, as_text
 from ferrule.provider.gemini_answer import (
     API,
@@ -122,7 +121,7 @@ class Gemini(Wire):
             "contents": b"[" + contents + b"]",
             "systemInstruction": system,
             "tools": _tools(request.tools, self._schemas) if len(request.tools) else None,
-            "toolConfig": _tool_config(request.tools, request.settings.tool_choice),
+            "toolConfig": _tool_config(request),
             "generationConfig": self._generation(request, model, capabilities),
             "continuationToken": token,
         }
@@ -277,20 +276,12 @@ def _check_parameters(tool: str, schema: Json) -> None:
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 
-def _tool_config(tools: Toolset, choice: ToolChoice | None) -> Json | None:
-    if choice is None or not len(tools):
+def _tool_config(request: ModelRequest) -> Json | None:
+    choice = tool_choice(request)
+    if choice is None:
         return None
-    if isinstance(choice, str) and choice in _MODES:
-        return {"functionCallingConfig": {"mode": _MODES[choice]}}
-    names = [_declared(tools, name) for name in ([choice] if isinstance(choice, str) else choice)]
-    if not names:
-        return {"functionCallingConfig": {"mode": "NONE"}}
-    return {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": names}}
-
-
-def _declared(tools: Toolset, name: str) -> str:
-    """The name a tool is declared under; raises UnknownToolError, a UsageError, for one that is not there."""
-    return wire_name(name) if tools[name] else name
+    config = {"mode": _MODES[choice.mode], "allowedFunctionNames": list(choice.names) or None}
+    return {"functionCallingConfig": present(config)}
 
 
 # -- the transcript ---------------------------------------------------------------------------------------------

@@ -27,11 +27,11 @@ from ferrule.provider.base import (
     Wire,
 )
 from ferrule.provider.chat_answer import ChatDecoder, refused_call, whole_answer
-from ferrule.provider.definition import tool_definitions
+from ferrule.provider.definition import Choice, tool_choice, tool_definitions
 from ferrule.provider.foreign import Json
 from ferrule.provider.openai_error import model_error, read_error
 from ferrule.provider.schema import lower
-from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, wire_id
+from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, told_in_words, wire_id
 from ferrule.strict_json import clean, dumps, parse
 from ferrule.tool.names import wire_name
 from ferrule.tool.toolset import Toolset
@@ -229,36 +229,28 @@ def _definitions(tools: Toolset, strict: bool) -> dict[str, bytes]:
 
 def _tools(dialect: Dialect, request: ModelRequest, capabilities: Capabilities) -> dict[str, bytes]:
     """The keys that speak of tools; none without a tool, as servers refuse a choice among nothing."""
-    settings, definitions = request.settings, _definitions(request.tools, capabilities.strict_tools and dialect.strict)
-    fields: dict[str, bytes] = {}
-    if settings.tool_choice is not None:
-        choice, offered = _choice(dialect, settings.tool_choice, request.tools)
-        fields["tool_choice"] = dumps(choice)
-        definitions = {n: d for n, d in definitions.items() if offered is None or n in offered}
+    definitions = _definitions(request.tools, capabilities.strict_tools and dialect.strict)
+    choice, parallel = tool_choice(request), request.settings.parallel_calls
     if not definitions:
         return {}
-    if settings.parallel_calls is not None:
-        fields["parallel_tool_calls"] = dumps(settings.parallel_calls)
+    fields: dict[str, bytes] = {}
+    if choice is not None:
+        fields["tool_choice"] = dumps(_choice(dialect, choice))
+        if len(choice.names) > 1 and not dialect.subset:
+            definitions = {name: definitions[name] for name in choice.names}
+    if parallel is not None:
+        fields["parallel_tool_calls"] = dumps(parallel)
     return {"tools": b"[" + b",".join(definitions.values()) + b"]", **fields}
 
 
-def _choice(dialect: Dialect, wanted: str | Sequence[str], tools: Toolset) -> tuple[Any, Sequence[str] | None]:
-    """The `tool_choice`, and which tools to send when not all."""
-    words = {"auto": "auto", "none": "none", "required": dialect.required}
-    if isinstance(wanted, str) and wanted in words:
-        return words[wanted], None
-    names = [_known(tools, name) for name in dict.fromkeys([wanted] if isinstance(wanted, str) else wanted)]
-    named = [{"type": "function", "function": {"name": name}} for name in names]
-    if len(named) < 2:
-        return (named[0] if named else "none"), None
-    if dialect.subset:
-        return {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": named}}, None
-    return dialect.required, names
-
-
-def _known(tools: Toolset, name: str) -> str:
-    tools[name]  # raises for a name that is not there
-    return name if name in tools.wire_names else wire_name(name)
+def _choice(dialect: Dialect, choice: Choice) -> Any:
+    """The `tool_choice`; a choice among some that the server does not know is one among all that are sent."""
+    named = [{"type": "function", "function": {"name": name}} for name in choice.names]
+    if len(named) == 1:
+        return named[0]
+    if named and dialect.subset:
+        return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": named}}
+    return dialect.required if choice.mode == "required" else choice.mode
 
 
 def _options(dialect: Dialect, settings: Settings, capabilities: Capabilities, *, stream: bool) -> Json:
@@ -380,11 +372,7 @@ class _History:
         return show_result(message, self.dialect.api, self.capabilities, wire_id=self.id(message.call), where=where)
 
     def tool_turn(self, message: ToolMessage, shown: Shown) -> Json:
-        text = shown.text
-        if message.is_error and not text.lower().startswith("error"):
-            text = f"Error: {text}"  # there is no flag for it
-        lines = "\n".join(filter(None, (text, *shown.placeholders)))
-        return {"role": "tool", "tool_call_id": self.id(message.call), "content": clean(lines)}
+        return {"role": "tool", "tool_call_id": self.id(message.call), "content": clean(told_in_words(message, shown))}
 
     def relocated(self, label: str, part: Part) -> tuple[Json, Json]:
         return {"type": "text", "text": clean(label)}, self.part(part)

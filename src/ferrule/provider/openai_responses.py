@@ -19,19 +19,18 @@ from ferrule.content import Part
 from ferrule.errors import ModelError, UsageError
 from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage
 from ferrule.provider.base import Body, Capabilities, Decoder, ModelRequest, ModelResponse, OutputSchema, Sent, Wire
-from ferrule.provider.definition import tool_definitions
+from ferrule.provider.definition import tool_choice, tool_definitions
 from ferrule.provider.foreign import Json, as_object, as_objects
 from ferrule.provider.openai_error import arguments_text, model_error, read_error
 from ferrule.provider.responses_answer import ResponsesDecoder, is_call, read_answer, reported
 from ferrule.provider.schema import lower
-from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, wire_id
+from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, told_in_words, wire_id
 from ferrule.strict_json import clean, dumps
 from ferrule.tool.names import wire_name
 from ferrule.tool.toolset import Toolset
 
 OPAQUE_REASONING: Final = "reasoning.encrypted_content"
 _CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
-_CHOICES = frozenset({"auto", "none", "required"})
 
 
 class OpenAIResponses(Wire):
@@ -170,18 +169,11 @@ def _merged(fields: Json, extra: Mapping[str, Any]) -> Json:
 
 def _choice(request: ModelRequest) -> Any:
     """What the model is told of calling tools; a name that is not there is the caller's mistake."""
-    wanted = request.settings.tool_choice
-    if wanted is None or (isinstance(wanted, str) and wanted in _CHOICES):
-        return wanted if len(request.tools) else None
-    if isinstance(wanted, str):
-        return _named(request.tools, wanted)
-    some = [_named(request.tools, name) for name in wanted]
-    return {"type": "allowed_tools", "mode": "required", "tools": some} if some else "none"
-
-
-def _named(tools: Toolset, name: str) -> Json:
-    tools[name]  # raises with names that are close
-    return {"type": "function", "name": wire_name(name)}
+    choice = tool_choice(request)
+    if choice is None or not choice.names:
+        return choice and choice.mode
+    some = [{"type": "function", "name": name} for name in choice.names]
+    return some[0] if len(some) == 1 else {"type": "allowed_tools", "mode": choice.mode, "tools": some}
 
 
 @lru_cache(maxsize=32)
@@ -226,8 +218,7 @@ def _shown(message: ToolMessage, api: str, capabilities: Capabilities) -> Shown:
 
 
 def _output(message: ToolMessage, shown: Shown) -> Json:
-    """A result. Whether it failed is said by its text alone: the API has no mark for it."""
-    told = "\n".join(line for line in (shown.text, *shown.placeholders) if line)
+    told = told_in_words(message, shown)
     media = [_content(part) for part in shown.native]
     output: Any = ([_text(told)] if told else []) + media if media else clean(told)
     return {"type": "function_call_output", "call_id": _call_id(message.call), "output": output}

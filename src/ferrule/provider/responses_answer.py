@@ -91,7 +91,8 @@ def _paragraphs(texts: Iterable[str]) -> str:
 
 def _message_text(item: Json) -> str:
     parts = as_objects(item.get("content"))
-    return "".join(as_text(part.get("refusal")) or as_text(part.get("text")) for part in parts)
+    said = ("".join(as_text(part.get(key)) for part in parts) for key in ("text", "refusal"))
+    return "\n".join(filter(None, said))
 
 
 def _thought(item: Json) -> str:

@@ -12,7 +12,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from ferrule.content import Part, from_dict, placeholder_text, to_dict
 from ferrule.errors import FetchError, UnsupportedPartError, UsageError
@@ -22,6 +22,7 @@ from ferrule.provider.capability import carry
 from ferrule.strict_json import dumps
 
 Fetch = Callable[[str], Awaitable[Part]]
+FAILED_SILENTLY: Final = "The call failed and said nothing."
 
 
 def groups(messages: Sequence[Message]) -> Iterator[list[Message]]:
@@ -142,7 +143,8 @@ def show_result(
 
     Since 0.1.
     """
-    shown = Shown(message.output)
+    silent = message.is_error and not message.parts and not message.output.strip()
+    shown = Shown(FAILED_SILENTLY if silent else message.output)
     counts: Counter[str] = Counter()
     for given in message.parts:
         part = from_dict(given)
@@ -164,6 +166,21 @@ def show_result(
         verb = "follows" if sum(counts.values()) == 1 else "follow"
         shown.text = f"{shown.text} ({note} {verb}{where})".lstrip()
     return shown
+
+
+def told_in_words(message: ToolMessage, shown: Shown) -> str:
+    """A result as one text, for APIs without a mark for a failed one: the text begins with the word instead.
+
+    Args:
+        message: The result.
+        shown: What it becomes.
+
+    Since 0.1.
+    """
+    text = shown.text
+    if message.is_error and not text.lower().startswith("error"):
+        text = f"Error: {text}"
+    return "\n".join(line for line in (text, *shown.placeholders) if line)
 
 
 def _noun(kind: str, n: int) -> str:
@@ -281,4 +298,4 @@ def wire_id(call: Call, *, form: str = "call_{}", length: int = 24, keep: Callab
     """
     if call.wire_id and keep(call.wire_id):
         return call.wire_id
-    return form.format(hashlib.sha256((call.wire_id or call.id).encode()).hexdigest()[:length])
+    return form.format(hashlib.sha256((call.wire_id or call.id).encode("utf-8", "surrogatepass")).hexdigest()[:length])

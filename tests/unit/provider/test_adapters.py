@@ -1,0 +1,247 @@
+"""Where the wire lets them, the adapters agree: one table for each thing, the same line for each API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.provider.adapters import APIS, Said, answered, sent
+
+from ferrule import UnknownToolError, tool
+from ferrule.message import Call, Finish, ModelMessage, ToolMessage, Usage, user
+from ferrule.provider.base import Settings
+from ferrule.tool.toolset import Toolset
+
+CALL = ("id1", "look", '{"at":"sky"}')
+LOOK = Call("1", "look", '{"at":"sky"}', "id1")
+
+
+@tool(effect="read")
+async def look(at: str) -> str:
+    """Look."""
+    return at
+
+
+@tool(effect="read")
+async def listen() -> str:
+    """Listen."""
+    return ""
+
+
+@tool(effect="read")
+async def touch() -> str:
+    """Touch."""
+    return ""
+
+
+TOOLS = Toolset([look, listen, touch])
+
+
+# -- failed results ---------------------------------------------------------------------------------------------
+
+
+def result_of(api: str, body: Any) -> Any:
+    """What the model is told of the one call, in each API's own shape."""
+    if api == "openai-chat":
+        return next(m for m in body["messages"] if m["role"] == "tool")["content"]
+    if api == "openai-responses":
+        return body["input"][2]["output"]
+    if api == "anthropic":
+        block = body["messages"][2]["content"][0]
+        return block.get("content"), block.get("is_error", False)
+    return body["contents"][2]["parts"][0]["functionResponse"]["response"]
+
+
+@pytest.mark.parametrize(
+    ("output", "is_error", "in_words", "flagged", "keyed"),
+    [
+        ("rain", False, "rain", ("rain", False), {"output": "rain"}),
+        ("", False, "", (None, False), {"output": ""}),
+        ("no station", True, "Error: no station", ("no station", True), {"error": "no station"}),
+        ("Error: no station", True, "Error: no station", ("Error: no station", True), {"error": "Error: no station"}),
+        (
+            *(" ", True, "Error: The call failed and said nothing."),
+            ("The call failed and said nothing.", True),
+            {"error": "The call failed and said nothing."},
+        ),
+    ],
+)
+def test_a_failed_result_is_told_by_the_apis_own_mark_or_else_in_the_same_words(
+    output: str, is_error: bool, in_words: str, flagged: Any, keyed: Any
+) -> None:
+    history = [user("x"), ModelMessage("", (LOOK,)), ToolMessage(LOOK, output, is_error)]
+    found = {api: result_of(api, sent(api, history)[0]) for api in APIS}
+    told = {"openai-chat": in_words, "openai-responses": in_words, "anthropic": flagged, "gemini": keyed}
+    assert found == told
+
+
+# -- tool choice ------------------------------------------------------------------------------------------------
+
+
+def choice_of(api: str, body: Any) -> Any:
+    """Mode and names, whatever the API calls them: what is forced, and among which."""
+    if api == "gemini":
+        config = body.get("toolConfig", {}).get("functionCallingConfig", {})
+        mode = {"ANY": "required", None: None}.get(config.get("mode"), str(config.get("mode")).lower())
+        return mode, config.get("allowedFunctionNames", [])
+    choice = body.get("tool_choice")
+    if choice is None or isinstance(choice, str):
+        return choice, []
+    if api == "anthropic":
+        offered = [t["name"] for t in body["tools"]]
+        names = [choice["name"]] if choice["type"] == "tool" else offered if len(offered) < len(TOOLS) else []
+        return {"any": "required", "tool": "required"}.get(choice["type"], choice["type"]), names
+    if choice["type"] == "function":
+        return "required", [choice.get("name") or choice["function"]["name"]]
+    among = choice.get("allowed_tools", choice)
+    return among["mode"], [t.get("name") or t["function"]["name"] for t in among["tools"]]
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    ("wanted", "mode", "names"),
+    [
+        (None, None, []),
+        ("auto", "auto", []),
+        ("none", "none", []),
+        ("required", "required", []),
+        ("listen", "required", ["listen"]),
+        (["listen"], "required", ["listen"]),
+        (["look", "listen"], "required", ["look", "listen"]),
+        (["look", "listen", "look"], "required", ["look", "listen"]),
+        ([], "none", []),
+    ],
+)
+def test_a_choice_forces_the_same_everywhere(api: str, wanted: Any, mode: Any, names: list[str]) -> None:
+    body, _ = sent(api, [user("x")], tools=TOOLS, settings=Settings(tool_choice=wanted))
+    assert choice_of(api, body) == (mode, names)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_choice_among_no_tools_is_not_sent_and_a_name_that_is_not_there_is_refused(api: str) -> None:
+    for wanted in ("auto", "none", "required", []):
+        body, _ = sent(api, [user("x")], settings=Settings(tool_choice=wanted, parallel_calls=False))
+        assert not {"tool_choice", "toolConfig", "tools", "parallel_tool_calls"} & body.keys()
+    for tools in (TOOLS, Toolset()):
+        for wanted in ("gone", ["look", "gone"]):
+            with pytest.raises(UnknownToolError):
+                sent(api, [user("x")], tools=tools, settings=Settings(tool_choice=wanted))
+
+
+# -- how an answer ends -----------------------------------------------------------------------------------------
+
+WORDS: dict[str, dict[str, Any]] = {  # of each API, in the order of APIS: word, and why for Responses
+    "done": dict(zip(APIS, ("stop", "completed", "end_turn", "STOP"), strict=True)),
+    "called": dict(zip(APIS, ("tool_calls", "completed", "tool_use", "STOP"), strict=True)),
+    "long": dict(zip(APIS, ("length", "incomplete", "max_tokens", "MAX_TOKENS"), strict=True)),
+    "odd": dict(zip(APIS, ("function_call", "queued", "of tomorrow", "OTHER"), strict=True)),
+    "absent": dict.fromkeys(APIS) | {"openai-responses": "in_progress"},
+}
+
+
+def say(api: str, word: str, **said: Any) -> Any:
+    why = "max_output_tokens" if word == "long" and api == "openai-responses" else None
+    return answered(api, Said(finish=WORDS[word][api], why=why, **said))
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    ("word", "said", "finish", "flagged", "complete"),
+    [
+        ("done", {"text": "Hi"}, "stop", False, []),
+        ("done", {"text": "Hi", "calls": (CALL,)}, "tool_calls", False, [True]),
+        ("called", {"calls": (CALL,)}, "tool_calls", False, [True]),
+        ("long", {"text": "H"}, "length", False, []),
+        ("long", {"calls": (CALL,)}, "length", False, [False]),
+        ("odd", {"text": "Hi", "calls": (CALL,)}, "unknown", False, [False]),
+        ("absent", {"text": "Hi", "calls": (CALL,)}, "unknown", False, [False]),
+        ("done", {}, "stop", True, []),
+        ("done", {"text": ""}, "stop", True, []),
+        ("done", {"text": " \n"}, "stop", True, []),
+        ("done", {"thought": "Hm."}, "stop", True, []),
+        ("called", {}, "stop", True, []),
+    ],
+)
+@pytest.mark.case("C055")
+@pytest.mark.case("C059")
+def test_an_answer_ends_the_same_over_each_api(
+    api: str, word: str, said: Any, finish: Finish, flagged: bool, complete: list[bool]
+) -> None:
+    found = say(api, word, **said)
+    assert (found.finish, found.flagged) == (finish, flagged)
+    assert [call.complete for call in found.message.calls] == complete
+    assert (found.error is not None) == (finish == "unknown")
+    assert found.message.reasoning == said.get("thought", "")
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic"])
+@pytest.mark.parametrize("calls", [(), (CALL,)])
+def test_a_refusal_is_told_by_its_text_and_runs_nothing(api: str, calls: Any) -> None:
+    word = "refusal" if api == "anthropic" else WORDS["called" if calls else "done"][api]
+    found = answered(api, Said(refusal="I would rather not.", finish=word, calls=calls))
+    assert (found.finish, found.message.text, found.error) == ("refusal", "I would rather not.", None)
+    assert not any(call.complete for call in found.message.calls)
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic"])
+def test_what_was_said_before_a_refusal_is_kept_with_it(api: str) -> None:
+    word = "refusal" if api == "anthropic" else WORDS["done"][api]
+    found = answered(api, Said(text="Well.", refusal="No.", finish=word))
+    assert (found.finish, found.message.text) == ("refusal", "Well.\nNo.")
+
+
+# -- usage ------------------------------------------------------------------------------------------------------
+
+OPENAI = {"prompt_tokens": 90, "completion_tokens": 40}
+ITEMS = {"input_tokens": 90, "output_tokens": 40}
+BLOCKS = {"input_tokens": 20, "output_tokens": 40, "cache_read_input_tokens": 64, "cache_creation_input_tokens": 6}
+PARTS = {"promptTokenCount": 90, "candidatesTokenCount": 24, "thoughtsTokenCount": 16, "cachedContentTokenCount": 64}
+
+
+@pytest.mark.parametrize(
+    ("counts", "usage"),
+    [
+        (
+            [
+                {
+                    **OPENAI,
+                    "prompt_tokens_details": {"cached_tokens": 64},
+                    "completion_tokens_details": {"reasoning_tokens": 16},
+                },
+                {
+                    **ITEMS,
+                    "input_tokens_details": {"cached_tokens": 64},
+                    "output_tokens_details": {"reasoning_tokens": 16},
+                },
+                {**BLOCKS, "output_tokens_details": {"thinking_tokens": 16}},
+                PARTS,
+            ],
+            Usage(input=90, output=40, cached=64, reasoning=16),
+        ),
+        ([OPENAI, ITEMS, ITEMS, {"promptTokenCount": 90, "candidatesTokenCount": 40}], Usage(input=90, output=40)),
+        (
+            [
+                {"prompt_tokens": 0, "completion_tokens": None},
+                *[{"input_tokens": 0, "output_tokens": None}] * 2,
+                {"promptTokenCount": 0},
+            ],
+            Usage(input=0),
+        ),
+        *(
+            ([{"prompt_tokens": odd}, *[{"input_tokens": odd}] * 2, {"promptTokenCount": odd}], None)
+            for odd in ("9", True, -1, 1.5, 10**400, [], {})
+        ),
+        ([{}, {}, {}, {}], None),
+    ],
+)
+def test_usage_means_the_same_over_each_api(counts: list[Any], usage: Usage | None) -> None:
+    for api, told in zip(APIS, counts, strict=True):
+        assert say(api, "done", text="Hi", usage=told).usage == usage
+
+
+@pytest.mark.parametrize(
+    ("cost", "read"), [(0.25, 0.25), (0, 0.0), *((c, None) for c in (10**400, -1, True, "1", None))]
+)
+def test_a_cost_is_an_amount_of_money_or_nothing(cost: Any, read: float | None) -> None:
+    usage = say("openai-chat", "done", text="Hi", usage={**OPENAI, "cost": cost}).usage
+    assert usage == Usage(input=90, output=40, cost=read)
