@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
 
 from ferrule.content import Part, decoded_len, describe_part
 from ferrule.errors import ModelError, UsageError
-from ferrule.message import Message, ModelMessage, ToolMessage
+from ferrule.message import Message, ModelMessage, SystemMessage, ToolMessage
 from ferrule.provider.anthropic_answer import AnthropicDecoder, answer
 from ferrule.provider.anthropic_error import http_error
 from ferrule.provider.anthropic_turns import API, blocks, family, starts_signed
@@ -62,7 +62,10 @@ _MARKS: dict[Ttl, bytes] = {
     "5m": b',"cache_control":{"type":"ephemeral"}}',
     "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}}',
 }
-_OPEN = {"user": b'{"role":"user","content":[', "assistant": b'{"role":"assistant","content":['}
+_OPEN = {role: b'{"role":"%b","content":[' % role.encode() for role in ("user", "assistant", "system")}
+_MODEL_APART = (ModelMessage,)
+_SYSTEM_APART = (ModelMessage, SystemMessage)
+_BEFORE_SYSTEM = frozenset({"user", "system"})  # anywhere else system text is refused, and told as a user's
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +239,14 @@ def _turns(messages: Sequence[Message], model: str, capabilities: Capabilities) 
     turns = _Turns([], [], [])
     pieces, role = turns.pieces, ""
     turn = partial(blocks, model=model, capabilities=capabilities)
-    for group, found, ways in encoded_groups(messages, _key(model, capabilities), turn):
+    apart = _SYSTEM_APART if capabilities.later_system else _MODEL_APART
+    for group, found, ways in encoded_groups(messages, _key(model, capabilities), turn, apart):
         turns.sent.extend(ways)
         if not found:
             continue
         now = "assistant" if isinstance(group[0], ModelMessage) else "user"
+        if isinstance(group[0], SystemMessage) and capabilities.later_system and role in _BEFORE_SYSTEM:
+            now = "system"
         if now == role:
             pieces += (b",", found)
         else:

@@ -180,7 +180,7 @@ class Capabilities:
         tool_media: Media inside tool results, where the API has a place for them.
         sampling: Temperature and its like.
         strict_tools: Whether tool schemas are sent for strict enforcement.
-        later_system: System text in the middle of a transcript.
+        later_system: System text in the middle of a transcript; else it is told like what a user says.
         streaming: Answers in pieces.
         reasoning: Settings about reasoning; a model that does not reason may refuse them.
 

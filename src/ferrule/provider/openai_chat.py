@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from ferrule.content import Part
 from ferrule.errors import JSONSyntaxError, ModelError, UsageError
-from ferrule.message import Call, Message, ModelMessage, Raw, ToolMessage, UserMessage
+from ferrule.message import Call, Message, ModelMessage, Raw, SystemMessage, ToolMessage, UserMessage
 from ferrule.provider.base import (
     Body,
     Capabilities,
@@ -360,7 +360,7 @@ class _History:
         said = [{"role": "user", "content": media}] if media else []
         for message in group:
             if isinstance(message, UserMessage):
-                said.append({"role": "user", "content": self.content(message, sent)})
+                said.append({"role": self.role(message), "content": self.content(message, sent)})
         if turns and said and self.dialect.bridge:
             turns.append({"role": "assistant", "content": self.dialect.bridge})
         return turns + said, sent
@@ -378,6 +378,11 @@ class _History:
         return {"type": "text", "text": clean(label)}, self.part(part)
 
     # what the user said
+
+    def role(self, message: UserMessage) -> str:
+        """Who speaks: system text later on is the user's where the server, or the model, takes no other."""
+        later = isinstance(message, SystemMessage) and self.capabilities.later_system
+        return self.dialect.system if later else "user"
 
     def content(self, message: UserMessage, sent: list[Sent]) -> str | list[Json]:
         sent += [check_user_part(p, self.dialect.api, self.capabilities) for p in message.parts if p.type != "text"]

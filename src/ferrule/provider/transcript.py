@@ -25,17 +25,18 @@ Fetch = Callable[[str], Awaitable[Part]]
 FAILED_SILENTLY: Final = "The call failed and said nothing."
 
 
-def groups(messages: Sequence[Message]) -> Iterator[list[Message]]:
+def groups(messages: Sequence[Message], apart: tuple[type, ...] = (ModelMessage,)) -> Iterator[list[Message]]:
     """The turn groups of a transcript.
 
     Args:
         messages: The transcript.
+        apart: Kinds of messages that are a group by themselves.
 
     Since 0.1.
     """
     group: list[Message] = []
     for message in messages:
-        if isinstance(message, ModelMessage):
+        if isinstance(message, apart):
             if group:
                 yield group
                 group = []
@@ -71,7 +72,10 @@ def encode(
 
 
 def encoded_groups(
-    messages: Sequence[Message], key: Any, turn: Callable[[list[Message]], tuple[list[Any], list[Sent]]]
+    messages: Sequence[Message],
+    key: Any,
+    turn: Callable[[list[Message]], tuple[list[Any], list[Sent]]],
+    apart: tuple[type, ...] = (ModelMessage,),
 ) -> Iterator[tuple[list[Message], bytes, list[Sent]]]:
     """Each group of a transcript with its JSON values, made once; for APIs that merge neighbouring groups.
 
@@ -79,6 +83,7 @@ def encoded_groups(
         messages: The transcript.
         key: All that the encoding depends on besides the messages; hashable.
         turn: From a group to its JSON values, and how its parts travel.
+        apart: Kinds of messages that are a group by themselves.
 
     Raises:
         UsageError: A call has no result, or a result no call.
@@ -88,7 +93,7 @@ def encoded_groups(
     wrong = unpaired(messages)
     if wrong is not None:
         raise UsageError(f"the transcript cannot be sent: {wrong}. Give each call one result, directly after it.")
-    for group in groups(messages):
+    for group in groups(messages, apart):
         kept = _kept(group[0])
         rest, encoded, ways = kept.get((key, len(group)), ((), None, None))
         # Another message may stand beside the first one now: another prompt, a redacted result.

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from tests.unit.provider.adapters import APIS, Said, answered, sent
 
-from ferrule import UnknownToolError, tool
-from ferrule.message import Call, Finish, ModelMessage, ToolMessage, Usage, user
-from ferrule.provider.base import Settings
+from ferrule import Part, UnknownToolError, UsageError, tool
+from ferrule.message import Call, Finish, ModelMessage, SystemMessage, ToolMessage, Usage, system, user
+from ferrule.provider.base import Capabilities, Settings
+from ferrule.strict_json import restore, typed
 from ferrule.tool.toolset import Toolset
 
 CALL = ("id1", "look", '{"at":"sky"}')
@@ -73,6 +74,40 @@ def test_a_failed_result_is_told_by_the_apis_own_mark_or_else_in_the_same_words(
     found = {api: result_of(api, sent(api, history)[0]) for api in APIS}
     told = {"openai-chat": in_words, "openai-responses": in_words, "anthropic": flagged, "gemini": keyed}
     assert found == told
+
+
+# -- system text later on ---------------------------------------------------------------------------------------
+
+
+def spoken(api: str, body: Any) -> list[tuple[str, list[str]]]:
+    """Who says which texts, after the model's turn."""
+    turns = body.get("messages") or body.get("input") or body.get("contents")
+    said: list[tuple[str, list[str]]] = []
+    for turn in turns[next(i for i, t in enumerate(turns) if t["role"] in ("assistant", "model")) + 1 :]:
+        content = turn.get("content", turn.get("parts"))
+        texts = [content] if isinstance(content, str) else [part["text"] for part in content]
+        if said and said[-1][0] == turn["role"]:
+            said[-1][1].extend(texts)
+        else:
+            said.append((turn["role"], texts))
+    return said
+
+
+@pytest.mark.parametrize(
+    ("api", "role"),
+    [("openai-chat", "system"), ("openai-responses", "developer"), ("anthropic", "system"), ("gemini", "user")],
+)
+@pytest.mark.parametrize("later", [True, False])
+def test_system_text_later_on_is_told_as_such_or_like_what_a_user_says(api: str, role: str, later: bool) -> None:
+    history = [user("x"), ModelMessage("Hi"), user("A"), system("B"), user("C")]
+    body, _ = sent(api, restore(typed(history)), Capabilities(later_system=later))
+    apart = [("user", ["A"]), (role, ["B"]), ("user", ["C"])]
+    assert spoken(api, body) == (apart if later and role != "user" else [("user", ["A", "B", "C"])])
+
+
+def test_a_system_message_holds_text_only() -> None:
+    with pytest.raises(UsageError, match="text only"):
+        SystemMessage((Part("image", mimeType="image/png", data="AAAA"),))
 
 
 # -- tool choice ------------------------------------------------------------------------------------------------
