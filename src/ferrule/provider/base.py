@@ -36,6 +36,8 @@ class Settings:
         tool_choice: `auto`, `none`, `required`, the name of a tool that must be called, or names of some, one of which
             must be.
         parallel_calls: Whether the model may ask for several calls at once.
+        download: Whether the URL of every part is read here, through the guard of addresses, and its bytes are sent;
+            else a provider reads those itself that it can.
         timeout: Seconds until a request is given up; between two pieces of a stream too.
         extra: More keys for the request body, as the provider spells them; they win.
         headers: More HTTP headers.
@@ -51,6 +53,7 @@ class Settings:
     reasoning: Effort | None = None
     tool_choice: ToolChoice | None = None
     parallel_calls: bool | None = None
+    download: bool = False
     timeout: float = 600.0
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -66,7 +66,9 @@ _TYPES: dict[str, frozenset[str]] = {  # media types an API names; all others of
 _OWN_URLS = {"gemini": "https://generativelanguage.googleapis.com/"}  # its Files API: the one address it reads itself
 
 
-def carry(api: str, part: Part | Mapping[str, Any], place: Place, capabilities: Capabilities) -> Carry:
+def carry(
+    api: str, part: Part | Mapping[str, Any], place: Place, capabilities: Capabilities, *, download: bool = False
+) -> Carry:
     """How a media part travels.
 
     Args:
@@ -74,6 +76,7 @@ def carry(api: str, part: Part | Mapping[str, Any], place: Place, capabilities: 
         part: A part that is no text, or its dict.
         place: Whether it stands in a user's message or a tool's result.
         capabilities: What the model takes.
+        download: Whether a URL is read first in any case.
 
     Since 0.1.
     """
@@ -94,4 +97,4 @@ def carry(api: str, part: Part | Mapping[str, Any], place: Place, capabilities: 
     if place == "tool" and way == "native" and not capabilities.tool_media:
         way = "relocated"
     own = source == "url" and api in _OWN_URLS and read("url").startswith(_OWN_URLS[api])
-    return Carry(way, cell.startswith("D") and not own)
+    return Carry(way, (download or cell.startswith("D")) and source == "url" and way != "placeholder" and not own)

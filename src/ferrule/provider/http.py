@@ -244,7 +244,8 @@ class WireModel:
             return content.file(got.body, mime_type=got.content_type)
 
         try:
-            return await fetched(request.messages, self._wire.api, self._capabilities, download)
+            every = request.settings.download
+            return await fetched(request.messages, self._wire.api, self._capabilities, download, every=every)
         except FetchError as error:
             reason, retryable = f"the URL of a part cannot be read: {error}", error.retryable
         raise ModelError(reason, provider=self._provider, retryable=retryable)

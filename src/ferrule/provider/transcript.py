@@ -12,7 +12,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.content import Part, from_dict, placeholder_text, to_dict
 from ferrule.errors import FetchError, UnsupportedPartError, UsageError
@@ -20,6 +21,13 @@ from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessag
 from ferrule.provider.base import Capabilities, Sent
 from ferrule.provider.capability import carry
 from ferrule.strict_json import dumps
+
+if TYPE_CHECKING:
+    import logging
+else:
+    from ferrule.lazy import LazyModule
+
+    logging = LazyModule("logging")
 
 Fetch = Callable[[str], Awaitable[Part]]
 FAILED_SILENTLY: Final = "The call failed and said nothing."
@@ -162,6 +170,7 @@ def show_result(
             shown.native.append(part)
         elif way == "placeholder":
             shown.placeholders.append(placeholder(part))
+            _warn_once(api, part.type)
         else:
             counts[part.type] += 1
             name = part.name if part.type == "file" and part.name else str(counts[part.type])
@@ -171,6 +180,12 @@ def show_result(
         verb = "follows" if sum(counts.values()) == 1 else "follow"
         shown.text = f"{shown.text} ({note} {verb}{where})".lstrip()
     return shown
+
+
+@lru_cache(maxsize=256)
+def _warn_once(api: str, kind: str) -> None:
+    log = logging.getLogger("ferrule.provider")
+    log.warning("%s does not take every %s part of a tool result; the model is told what is missing.", api, kind)
 
 
 def told_in_words(message: ToolMessage, shown: Shown) -> str:
@@ -224,7 +239,9 @@ def check_user_part(part: Part, api: str, capabilities: Capabilities) -> Sent:
     return Sent(part.type, way)
 
 
-async def fetched(messages: Sequence[Message], api: str, capabilities: Capabilities, fetch: Fetch) -> Sequence[Message]:
+async def fetched(
+    messages: Sequence[Message], api: str, capabilities: Capabilities, fetch: Fetch, *, every: bool = False
+) -> Sequence[Message]:
     """The transcript with every URL read that the provider would not read itself.
 
     Args:
@@ -232,6 +249,7 @@ async def fetched(messages: Sequence[Message], api: str, capabilities: Capabilit
         api: Name of the API.
         capabilities: What the model takes.
         fetch: Reads one URL.
+        every: Whether the others are read too, as far as their parts can travel.
 
     Raises:
         FetchError: A URL that the caller attached cannot be read; one of a tool's becomes a placeholder.
@@ -240,30 +258,31 @@ async def fetched(messages: Sequence[Message], api: str, capabilities: Capabilit
     """
     changed: dict[int, Message] = {}
     for i, message in enumerate(messages):
-        if not isinstance(message, ModelMessage) and _has_downloads(message, api, capabilities):
-            kept, key = _kept(message), ("fetched", api, capabilities)
+        if isinstance(message, ModelMessage) or not message.parts:
+            continue
+        read = [k for k, part in enumerate(message.parts) if _downloads(message, part, api, capabilities, every)]
+        if read:
+            kept, key = _kept(message), ("fetched", api, capabilities, every)
             if key not in kept:
-                kept[key] = await _with_data(message, api, capabilities, fetch)
+                kept[key] = await _with_data(message, read, fetch)
             changed[i] = kept[key]
     return [changed.get(i, m) for i, m in enumerate(messages)] if changed else messages
 
 
-def _downloads(message: UserMessage | ToolMessage, part: Any, api: str, capabilities: Capabilities) -> bool:
+def _downloads(
+    message: UserMessage | ToolMessage, part: Any, api: str, capabilities: Capabilities, every: bool
+) -> bool:
     if isinstance(message, ToolMessage):
-        return carry(api, part, "tool", capabilities).download
-    return part.type != "text" and carry(api, part, "user", capabilities).download
-
-
-def _has_downloads(message: UserMessage | ToolMessage, api: str, capabilities: Capabilities) -> bool:
-    return any(_downloads(message, part, api, capabilities) for part in message.parts)
+        return carry(api, part, "tool", capabilities, download=every).download
+    return part.type != "text" and carry(api, part, "user", capabilities, download=every).download
 
 
 async def _with_data(
-    message: UserMessage | ToolMessage, api: str, capabilities: Capabilities, fetch: Fetch
+    message: UserMessage | ToolMessage, read: Sequence[int], fetch: Fetch
 ) -> UserMessage | ToolMessage:
     parts: list[Any] = []
-    for part in message.parts:
-        if _downloads(message, part, api, capabilities):
+    for i, part in enumerate(message.parts):
+        if i in read:
             made = part if isinstance(part, Part) else from_dict(part)
             try:
                 kept = _with_content(made, await fetch(cast("str", made.url)))
