@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.agent.output import InvalidOutput, Output
+from ferrule.lazy import LazyModule
 from ferrule.machine import CallModel, CallTool, Cancelled, Command, Completion, Finish, StartRun
 from ferrule.message import Call, Message, ModelMessage, Transcript, Usage, UserMessage, told, user
 from ferrule.provider.base import Model, ModelRequest, ModelResponse, Settings
@@ -19,6 +20,11 @@ from ferrule.result import ToolResult
 from ferrule.tool.arguments import InvalidArguments, read
 from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
+
+if TYPE_CHECKING:
+    from ferrule.provider import schema as schemas
+else:
+    schemas = LazyModule("ferrule.provider.schema")
 
 REPEATS = 3
 _NO_FAILURE: tuple[tuple[str, str] | None, int] = (None, 0)
@@ -300,6 +306,8 @@ class AgentLoop:
             return CallTool(call.id, call, tool, ToolResult.failed(refused, code="invalid_arguments"))
         if tool is None:
             return CallTool(call.id, call, None, tools.unknown(call.name))
+        if self._plan.models[self._model].capabilities.strict_tools:
+            call = call._replace(arguments=schemas.without_nulls(tool.parameters.schema, call.arguments))
         if isinstance(tool, AgentTool):
             return self._child(tool, call)
         return CallTool(call.id, call, tool)
