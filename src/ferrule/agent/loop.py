@@ -27,6 +27,7 @@ else:
     schemas = LazyModule("ferrule.provider.schema")
 
 REPEATS = 3
+PAUSES = 10  # a provider that pauses more often in one turn does not come to an end
 _NO_FAILURE: tuple[tuple[str, str] | None, int] = (None, 0)
 
 
@@ -119,8 +120,9 @@ class AgentLoop:
     """
 
     __slots__ = (
-        "_after", "_batch", "_began", "_calls", "_failing", "_left", "_messages", "_model", "_now", "_output_errors",
-        "_plan", "_queue", "_requests", "_results", "_turn", "_turns", "_usage", "_whole", "_wire_ids",
+        "_after", "_batch", "_began", "_begun", "_calls", "_failing", "_left", "_messages", "_model", "_now",
+        "_output_errors", "_plan", "_queue", "_requests", "_results", "_turn", "_turns", "_usage", "_whole",
+        "_wire_ids",
     )  # fmt: skip
 
     def __init__(self, plan: Plan) -> None:
@@ -142,6 +144,7 @@ class AgentLoop:
         self._requests = 0
         self._whole = True
         self._output_errors = 0
+        self._begun: tuple[str, ...] = ()  # what a turn has said that the provider paused in
         self._wire_ids: set[str] = set()
 
     @property
@@ -221,6 +224,11 @@ class AgentLoop:
         if self._after is not None:  # cancelled meanwhile
             return (self._after,)
         finish = response.finish
+        begun, self._begun = self._begun, ()
+        if response.paused and len(begun) < PAUSES:
+            self._begun = (*begun, response.message.text)
+            self._messages.append(response.message)
+            return self._ask()
         if finish in ("error", "unknown"):
             return self._broken(response)
         message = self._own(response.message)
@@ -232,8 +240,9 @@ class AgentLoop:
             return self._without_calls(message, Finish("incomplete", message.text, reason="length"), "length")
         if message.calls:
             return self._dispatch(message, response.mended)
-        if message.text.strip():
-            return self._said(message.text)
+        text = "".join((*begun, message.text))
+        if text.strip():
+            return self._said(text)
         if self._calls:
             return (Finish("done", "", reason="the model ended without a word"),)
         return (Finish("incomplete", "", reason="empty_response"),)

@@ -73,6 +73,7 @@ def _read(message: Json, asked: str, pieces: Mapping[int, _Piece]) -> ModelRespo
         _usage(as_object(message.get("usage"))),
         _string(message.get("model")),
         error=error,
+        paused=message.get("stop_reason") == "pause_turn" and bool(items) and not uses,
         flagged=(finish == "stop" and not text.strip()) or (message.get("stop_reason") == "tool_use" and not uses),
     )
 

@@ -136,6 +136,8 @@ class ModelResponse(NamedTuple):
         error: Why the answer cannot be used, with `finish` `error` or `unknown`.
         flagged: Whether it is odd though well-formed: nothing said, or calls announced and none there.
         mended: Answers that the provider itself refused, by position of the call: what the model is told instead.
+        paused: Whether the provider stopped half-way, and goes on when it is sent the transcript with this message
+            last. The agent loop does so a few times; for whoever does not, `finish` says `unknown` or `length`.
 
     Since 0.1.
     """
@@ -148,6 +150,7 @@ class ModelResponse(NamedTuple):
     error: ModelError | None = None
     flagged: bool = False
     mended: Mapping[int, str] = NOTHING
+    paused: bool = False
 
     def but(self, **changes: Any) -> ModelResponse:
         """The same answer with other fields.

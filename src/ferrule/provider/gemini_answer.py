@@ -116,6 +116,7 @@ class GeminiDecoder(Decoder):
             model=as_text(self._latest.get("modelVersion")) or self._asked,
             request_id=as_text(self._latest.get("responseId")) or None,
             error=error,
+            paused=bool(self._candidate.get("continuationToken")) and finish == "length" and not said,
             flagged=finish == "stop" and not message.text.strip(),
         )
 

@@ -32,7 +32,7 @@ from ferrule import (
     tool,
 )
 from ferrule.message import Call, ModelMessage, ToolMessage, Usage, UserMessage, unpaired, user
-from ferrule.provider.base import Capabilities, ModelRequest, ModelResponse
+from ferrule.provider.base import ModelRequest, ModelResponse
 from ferrule.testing import ScriptedModel, ScriptExhausted, call
 
 PIXEL = b"\x89PNG\r\n\x1a\n" + b"\0" * 30
@@ -917,48 +917,3 @@ def test_media_of_a_tool_reaches_the_model_as_parts() -> None:
     (message,) = [m for m in result.messages if isinstance(m, ToolMessage)]
     assert [p["type"] for p in message.parts] == ["image"]
     assert message.output.startswith("a chart")
-
-
-# -- strict dialects --------------------------------------------------------------------------------------------
-
-
-@tool(effect="read")
-async def find(text: str, limit: int = 10, within: str | None = "all") -> str:
-    """Find something."""
-    return f"{text} {limit} {within}"
-
-
-@dataclass
-class Found:
-    name: str
-    count: int = 1
-    note: str | None = "none"
-
-
-@pytest.mark.parametrize(("strict", "told"), [(True, "x 10 None"), (False, "limit: should be a valid integer")])
-def test_a_null_that_stands_for_left_out_is_dropped_before_the_check_where_the_dialect_asks_for_it(
-    strict: bool, told: str
-) -> None:
-    script = [call("find", '{"text": "x", "limit": null, "within": null}'), "ok"]
-    model = ScriptedModel(script, capabilities=Capabilities(strict_tools=strict))
-    result = Agent("a", model, tools=[find]).run_sync("go")
-    assert told in outputs(result.messages)[0]
-    said = result.messages[1]
-    assert isinstance(said, ModelMessage)
-    assert "null" in said.calls[0].arguments  # what the model wrote stays as it is
-
-
-@pytest.mark.parametrize(
-    ("answer", "value"),
-    [
-        ('{"name": "a", "count": null, "note": null}', Found("a", 1, None)),
-        ('{"name": "a", "count": 2}', Found("a", 2, "none")),
-    ],
-)
-def test_an_answer_in_the_strict_dialect_may_say_null_for_what_it_leaves_out(answer: str, value: Found) -> None:
-    assert Agent("a", ScriptedModel([answer]), output=Found, output_retries=0).run_sync("go").value == value
-
-
-def test_a_null_for_what_must_be_there_is_still_a_fault() -> None:
-    result = Agent("a", ScriptedModel(['{"name": null}']), output=Found, output_retries=0).run_sync("go")
-    assert (result.status, result.reason) == ("failed", "invalid_output")

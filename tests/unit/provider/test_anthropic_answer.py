@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.provider.anthropic_support import MODEL, example
+from tests.unit.provider.anthropic_support import MODEL, PLAIN, example, written
 
 from ferrule.errors import ModelError
-from ferrule.message import Call, Raw, Usage
+from ferrule.message import Call, Raw, Usage, user
 from ferrule.provider.anthropic import AnthropicWire
 from ferrule.provider.base import ModelResponse
 
@@ -85,6 +85,23 @@ def test_a_pause_says_how_to_go_on() -> None:
     assert error is not None
     assert ("pause_turn", False) == (error.code, error.retryable)
     assert "Send the transcript again" in error.reason
+
+
+def test_a_paused_turn_goes_on_where_it_was_left_with_its_blocks_as_they_came() -> None:
+    searched = [
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}},
+        {"type": "text", "text": "I look"},
+    ]
+    first = answered(*searched, stop_reason="pause_turn")
+    assert (first.paused, first.finish) == (True, "unknown")
+    assert not answered(stop_reason="pause_turn").paused  # there is nothing to go on from
+    assert not answered(USE, stop_reason="pause_turn").paused  # a call of ours comes first
+    assert not answered({"type": "text", "text": "x"}, stop_reason="end_turn").paused
+    second = answered({"type": "text", "text": "ed it up."}, stop_reason="end_turn")
+    body = written(PLAIN, [user("Hi"), first.message])
+    assert body["messages"][1] == {"role": "assistant", "content": searched}
+    body = written(PLAIN, [user("Hi"), first.message, second.message, user("Thanks")])
+    assert [len(m["content"]) for m in body["messages"]] == [1, 3, 1]
 
 
 @pytest.mark.parametrize(
