@@ -7,7 +7,7 @@ and read by the same code; so both ways give one result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
@@ -56,8 +56,9 @@ def _string(value: Any) -> str:
 
 def _read(message: Json, asked: str, pieces: Mapping[int, _Piece]) -> ModelResponse:
     """The answer in a message; `pieces` are its blocks as a stream brought them, by position."""
-    items = [item for item in cast("list[Any]", message["content"]) if isinstance(as_object(item).get("type"), str)]
-    uses = [(i, item) for i, item in enumerate(items) if item.get("type") == "tool_use"]
+    blocks = {i: as_object(item) for i, item in enumerate(message["content"]) if _is_block(as_object(item))}
+    items = list(blocks.values())
+    uses = [(i, item) for i, item in blocks.items() if item.get("type") == "tool_use"]
     finish, error = _finish(message.get("stop_reason"), bool(uses))
     whole = finish == "tool_calls"
     text = _join(items, "text", "")
@@ -76,6 +77,15 @@ def _read(message: Json, asked: str, pieces: Mapping[int, _Piece]) -> ModelRespo
         paused=message.get("stop_reason") == "pause_turn" and bool(items) and not uses,
         flagged=(finish == "stop" and not text.strip()) or (message.get("stop_reason") == "tool_use" and not uses),
     )
+
+
+_TEXTS = {"text": ("text",), "thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
+
+
+def _is_block(item: Json) -> bool:
+    """Whether an item may be kept: the API would refuse it back without a type, or with a field that is no text."""
+    kind = as_text(item.get("type"))
+    return bool(kind) and all(isinstance(item.get(name, ""), str) for name in _TEXTS.get(kind, ()))
 
 
 def _join(items: Iterable[Json], kind: str, between: str) -> str:
@@ -134,6 +144,10 @@ class _Piece:
     def add(self, field: str, value: Any) -> None:
         self._came.setdefault(field, []).append(value)
 
+    def is_another(self, block: Json) -> bool:
+        """Whether a block that begins under the same number is not this one said again."""
+        return self.ended or any(block.get(key) != self._start.get(key) for key in ("type", "id"))
+
     @property
     def arguments(self) -> str:
         return clean("".join(self._came.get("partial_json", ())))
@@ -182,6 +196,7 @@ class AnthropicDecoder(Decoder):
         self._message: Json = {}
         self._usage: Json = {}
         self._pieces: dict[int, _Piece] = {}
+        self._at: dict[int, int] = {}  # under which number the latest block of an index is kept
         self._ended = False
 
     def feed(self, event: str, data: Any) -> Iterable[Delta]:
@@ -227,14 +242,20 @@ class AnthropicDecoder(Decoder):
         type = _string(block.get("type"))
         if not type:
             return ()
-        self._pieces[self._index(data, len(self._pieces))] = _Piece(block)
+        index = self._index(data, len(self._pieces))
+        known = self._pieces.get(self._at.get(index, index))
+        if known is not None and not known.is_another(block):
+            return ()  # said twice
+        # A server that numbers its blocks wrongly begins another one here: it comes after all that are there.
+        self._at[index] = index if known is None else max(self._pieces) + 1
+        self._pieces[self._at[index]] = _Piece(block)
         field, kind = _STARTS.get(type, ("", "text"))
         text = _string(block.get(field))
         return (Delta(kind, text),) if text else ()
 
     def _grow(self, data: Json) -> Iterable[Delta]:
         delta = as_object(data.get("delta"))
-        piece = self._pieces.get(self._index(data, len(self._pieces) - 1))
+        piece = self._piece(data)
         field, kind = _FIELDS.get(_string(delta.get("type")), ("", None))
         value = delta.get(field)
         if piece is None or not (isinstance(value, str) or field == "citation"):
@@ -243,13 +264,16 @@ class AnthropicDecoder(Decoder):
         return (Delta(kind, clean(value)),) if kind and value else ()
 
     def _close(self, data: Json) -> Iterable[Delta]:
-        piece = self._pieces.get(self._index(data, len(self._pieces) - 1))
+        piece = self._piece(data)
         if piece is not None:
             piece.ended = True
         return ()
 
     def _tail(self, data: Json) -> Iterable[Delta]:
-        self._message.update({k: v for k, v in as_object(data.get("delta")).items() if v is not None})
+        said = {k: v for k, v in as_object(data.get("delta")).items() if v is not None}
+        if _FINISH.get(as_text(self._message.get("stop_reason")), "stop") not in ("stop", "tool_calls"):
+            said.pop("stop_reason", None)  # once it was cut, no later word makes it whole
+        self._message.update(said)
         self._count(data.get("usage"))
         return ()
 
@@ -264,10 +288,15 @@ class AnthropicDecoder(Decoder):
         """Counts are totals: later ones replace earlier ones, and those left out stay."""
         self._usage.update({name: number for name, number in as_object(usage).items() if number is not None})
 
+    def _piece(self, data: Json) -> _Piece | None:
+        """The block that an event is about; the latest where it does not say."""
+        index = self._index(data, -1)
+        return self._pieces.get(self._at.get(index, max(self._pieces, default=0) if index < 0 else index))
+
     @staticmethod
     def _index(data: Json, default: int) -> int:
-        index = data.get("index")
-        return index if isinstance(index, int) else default
+        index = as_count(data.get("index"))
+        return default if index is None else index
 
 
 _EVENTS: dict[str, Callable[[Any, Json], Iterable[Delta]]] = {

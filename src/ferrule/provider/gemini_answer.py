@@ -40,6 +40,7 @@ _FINISHES: Final[dict[str, Finish]] = {
     ),
     "IMAGE_OTHER": "unknown",
 }
+_CUT: Final = _FINISHES.keys() - {"STOP"}
 _MISHAPS: Final = {
     "MALFORMED_FUNCTION_CALL": "the model wrote a call that is not well-formed. Ask again",
     "MALFORMED_RESPONSE": "the model wrote an answer that is not well-formed. Ask again",
@@ -82,7 +83,10 @@ class GeminiDecoder(Decoder):
         candidate = next((c for c in as_objects(answer.get("candidates")) if not c.get("index")), first)
         parts = as_objects(as_object(candidate.get("content")).get("parts"))
         self._latest.update(present(answer))
-        self._candidate.update(present(candidate))
+        said = present(candidate)
+        if as_text(self._candidate.get("finishReason")) in _CUT:
+            said.pop("finishReason", None)  # once it was cut, no later word makes it whole
+        self._candidate.update(said)
         for i, part in enumerate(parts):
             self._take(part, goes_on=i == 0)
         return [delta for part in parts for delta in _deltas(part)]

@@ -181,6 +181,8 @@ class ResponsesDecoder(Decoder):
         self._pieces: dict[Place, list[str]] = {}
         self._done: dict[Place, Json] = {}
         self._last: dict[str, tuple[Place, Any]] = {}
+        self._ids: dict[tuple[Place, str], Place] = {}  # where the item of an index and an id is kept
+        self._at: dict[Place, Place] = {}  # where the latest item of an index is kept
         self._final: Json | None = None
 
     def feed(self, event: str, data: Any) -> Iterable[Delta]:
@@ -217,7 +219,8 @@ class ResponsesDecoder(Decoder):
     def _partial(self, place: Place) -> Json:
         item, pieces = self._opened[place], self._pieces.get(place)
         fill = _PARTIAL.get(as_text(item.get("type")))
-        return {**item, **fill("".join(pieces))} if fill and pieces else item
+        # Whatever its beginning said of it, an item that did not end is not complete.
+        return {**item, **(fill("".join(pieces)) if fill and pieces else {}), "status": "incomplete"}
 
     def _begin(self, data: Json) -> Iterable[Delta]:
         self._model = as_text(as_object(data.get("response")).get("model")) or self._model
@@ -225,7 +228,7 @@ class ResponsesDecoder(Decoder):
 
     def _add(self, data: Json) -> Iterable[Delta]:
         item = as_object(data.get("item"))
-        place = _place(data, item)
+        place = self._place(data, item)
         known = place in self._opened
         self._opened[place] = item
         return () if known or not is_call(item) else (Delta("call", as_text(item.get("name"))),)
@@ -233,7 +236,7 @@ class ResponsesDecoder(Decoder):
     def _end(self, data: Json) -> Iterable[Delta]:
         """An item is whole. What its server did not send in pieces is told now."""
         item = as_object(data.get("item"))
-        place = _place(data, item)
+        place = self._place(data, item)
         started = self._add(data)
         self._done[place] = item
         if place in self._pieces or is_call(item):
@@ -243,13 +246,13 @@ class ResponsesDecoder(Decoder):
         return self._tell("text", place, None, _message_text(item)) if item.get("type") == "message" else ()
 
     def _text(self, data: Json) -> Iterable[Delta]:
-        place = _place(data)
+        place = self._place(data)
         self._opened.setdefault(place, {"type": "message", "role": "assistant"})
         return self._tell("text", place, None, as_text(data.get("delta")))
 
     def _think(self, data: Json) -> Iterable[Delta]:
         part = data.get("summary_index", data.get("content_index"))
-        return self._tell("reasoning", _place(data), part, as_text(data.get("delta")))
+        return self._tell("reasoning", self._place(data), part, as_text(data.get("delta")))
 
     def _tell(self, kind: Literal["text", "reasoning"], place: Place, part: Any, piece: str) -> Iterable[Delta]:
         """One piece, set off from what came before where it begins another paragraph."""
@@ -262,14 +265,16 @@ class ResponsesDecoder(Decoder):
         return (Delta(kind, told),)
 
     def _argue(self, data: Json) -> Iterable[Delta]:
-        self._pieces.setdefault(_place(data), []).append(as_text(data.get("delta")))
+        self._pieces.setdefault(self._place(data), []).append(as_text(data.get("delta")))
         return ()
 
     def _argued(self, data: Json) -> Iterable[Delta]:
-        self._pieces[_place(data)] = [as_text(data.get("arguments"))]
+        self._pieces[self._place(data)] = [as_text(data.get("arguments"))]
         return ()
 
     def _close(self, data: Json) -> Iterable[Delta]:
+        if self._final is not None and self._final.get("status") != "completed":
+            return ()  # once it was cut, no later word makes it whole
         response = as_object(data.get("response"))
         word = as_text(data.get("type")).rpartition(".")[2]
         self._final = response if as_text(response.get("status")) else {**response, "status": word}
@@ -277,6 +282,23 @@ class ResponsesDecoder(Decoder):
 
     def _fail(self, data: Json) -> Iterable[Delta]:
         raise reported(self._api, data)
+
+    def _place(self, data: Json, item: Json | None = None) -> Place:
+        """Which item an event is about: by its index in the output, or by its id where a server sends no index.
+
+        Some give one index to several items. The first event of another item begins a place of its own there, and
+        the id tells which of them is meant.
+        """
+        id, index = as_text(data.get("item_id")) or as_text((item or {}).get("id")), as_count(data.get("output_index"))
+        key: Place = id if index is None else index
+        place = self._ids.get((key, id), self._at.get(key, key))
+        if item is not None and _is_another(self._opened.get(place, item), item):
+            called = as_text(item.get("call_id"))
+            free = 1 + max((p for p in self._opened if isinstance(p, int)), default=0)
+            same = (p for p, known in self._opened.items() if called and known.get("call_id") == called)
+            place = self._at[key] = next(same, free)
+        self._ids[key, id] = place
+        return place
 
     _EVENTS: ClassVar[dict[str, Callable[[ResponsesDecoder, Json], Iterable[Delta]]]] = {
         "response.created": _begin,
@@ -296,7 +318,6 @@ class ResponsesDecoder(Decoder):
     }
 
 
-def _place(data: Json, item: Json | None = None) -> Place:
-    """Which item an event is about: its index in the output, or its id where a server sends no index."""
-    index = data.get("output_index")
-    return index if isinstance(index, int) else as_text(data.get("item_id")) or as_text((item or {}).get("id"))
+def _is_another(known: Json, item: Json) -> bool:
+    """Whether two items that a server gives one place are not the same."""
+    return any(known.get(key) != item[key] for key in ("type", "call_id") if known.get(key) and item.get(key))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ferrule.message import Message
 from ferrule.provider.anthropic import AnthropicWire
@@ -34,12 +34,6 @@ class Said:
     refusal: str | None = None
     thought: str | None = None
     why: str | None = None  # the reason of an incomplete Responses answer
-
-
-class Pieces(NamedTuple):
-    """The events of a stream; None stands for `[DONE]`."""
-
-    events: list[Any]
 
 
 def chat(said: Said) -> Any:
@@ -148,12 +142,36 @@ def _anthropic_events(body: Any) -> list[Any]:
     return [*events, {"type": "message_stop"}]
 
 
-_STREAM = {
+def _gemini_events(body: Any) -> list[Any]:
+    return [body]
+
+
+_STREAM: dict[str, Callable[[Any], list[Any]]] = {
     "openai-chat": _chat_events,
     "openai-responses": _responses_events,
     "anthropic": _anthropic_events,
-    "gemini": lambda body: [body],
+    "gemini": _gemini_events,
 }
+
+
+def stream_of(api: str, said: Said) -> list[Any]:
+    """The events of a stream that says it."""
+    return _STREAM[api](_SAY[api](said))
+
+
+def is_end(event: Any) -> bool:
+    """Whether an event tells why, or that, the answer has ended."""
+    if event is None:
+        return True
+    kind = event.get("type", "")
+    ended = any(c.get("finish_reason") for c in event.get("choices", ()))
+    return ended or kind in ("message_delta", "message_stop", "response.completed", "response.incomplete")
+
+
+def last_of(api: str) -> list[Any]:
+    """What follows the reason to end, where anything does."""
+    ends: dict[str, list[Any]] = {"openai-chat": [None], "anthropic": [{"type": "message_stop"}]}
+    return ends.get(api, [])
 
 
 def sent(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.provider.adapters import APIS, Said, answered, sent
+from tests.unit.provider.adapters import APIS, Said, answered, decoded, is_end, last_of, sent, stream_of
 
 from ferrule import Part, UnknownToolError, UsageError, tool
 from ferrule.message import Call, Finish, ModelMessage, SystemMessage, ToolMessage, Usage, system, user
 from ferrule.provider.base import Capabilities, Settings
-from ferrule.strict_json import restore, typed
+from ferrule.strict_json import parse, restore, typed
 from ferrule.tool.toolset import Toolset
 
 CALL = ("id1", "look", '{"at":"sky"}')
@@ -154,7 +154,8 @@ def test_a_choice_forces_the_same_everywhere(api: str, wanted: Any, mode: Any, n
 
 @pytest.mark.parametrize("api", APIS)
 def test_a_choice_among_no_tools_is_not_sent_and_a_name_that_is_not_there_is_refused(api: str) -> None:
-    for wanted in ("auto", "none", "required", []):
+    choices: list[Any] = ["auto", "none", "required", []]
+    for wanted in choices:
         body, _ = sent(api, [user("x")], settings=Settings(tool_choice=wanted, parallel_calls=False))
         assert not {"tool_choice", "toolConfig", "tools", "parallel_tool_calls"} & body.keys()
     for tools in (TOOLS, Toolset()):
@@ -233,42 +234,40 @@ BLOCKS = {"input_tokens": 20, "output_tokens": 40, "cache_read_input_tokens": 64
 PARTS = {"promptTokenCount": 90, "candidatesTokenCount": 24, "thoughtsTokenCount": 16, "cachedContentTokenCount": 64}
 
 
-@pytest.mark.parametrize(
-    ("counts", "usage"),
-    [
-        (
-            [
-                {
-                    **OPENAI,
-                    "prompt_tokens_details": {"cached_tokens": 64},
-                    "completion_tokens_details": {"reasoning_tokens": 16},
-                },
-                {
-                    **ITEMS,
-                    "input_tokens_details": {"cached_tokens": 64},
-                    "output_tokens_details": {"reasoning_tokens": 16},
-                },
-                {**BLOCKS, "output_tokens_details": {"thinking_tokens": 16}},
-                PARTS,
-            ],
-            Usage(input=90, output=40, cached=64, reasoning=16),
-        ),
-        ([OPENAI, ITEMS, ITEMS, {"promptTokenCount": 90, "candidatesTokenCount": 40}], Usage(input=90, output=40)),
-        (
-            [
-                {"prompt_tokens": 0, "completion_tokens": None},
-                *[{"input_tokens": 0, "output_tokens": None}] * 2,
-                {"promptTokenCount": 0},
-            ],
-            Usage(input=0),
-        ),
-        *(
-            ([{"prompt_tokens": odd}, *[{"input_tokens": odd}] * 2, {"promptTokenCount": odd}], None)
-            for odd in ("9", True, -1, 1.5, 10**400, [], {})
-        ),
-        ([{}, {}, {}, {}], None),
-    ],
-)
+NO_COUNTS: list[Any] = ["9", True, -1, 1.5, 10**400, [], {}]
+COUNTED: list[tuple[list[Any], Usage | None]] = [
+    (
+        [
+            {
+                **OPENAI,
+                "prompt_tokens_details": {"cached_tokens": 64},
+                "completion_tokens_details": {"reasoning_tokens": 16},
+            },
+            {
+                **ITEMS,
+                "input_tokens_details": {"cached_tokens": 64},
+                "output_tokens_details": {"reasoning_tokens": 16},
+            },
+            {**BLOCKS, "output_tokens_details": {"thinking_tokens": 16}},
+            PARTS,
+        ],
+        Usage(input=90, output=40, cached=64, reasoning=16),
+    ),
+    ([OPENAI, ITEMS, ITEMS, {"promptTokenCount": 90, "candidatesTokenCount": 40}], Usage(input=90, output=40)),
+    (
+        [
+            {"prompt_tokens": 0, "completion_tokens": None},
+            *[{"input_tokens": 0, "output_tokens": None}] * 2,
+            {"promptTokenCount": 0},
+        ],
+        Usage(input=0),
+    ),
+    *(([{"prompt_tokens": odd}, *[{"input_tokens": odd}] * 2, {"promptTokenCount": odd}], None) for odd in NO_COUNTS),
+    ([{}, {}, {}, {}], None),
+]
+
+
+@pytest.mark.parametrize(("counts", "usage"), COUNTED)
 def test_usage_means_the_same_over_each_api(counts: list[Any], usage: Usage | None) -> None:
     for api, told in zip(APIS, counts, strict=True):
         assert say(api, "done", text="Hi", usage=told).usage == usage
@@ -280,3 +279,208 @@ def test_usage_means_the_same_over_each_api(counts: list[Any], usage: Usage | No
 def test_a_cost_is_an_amount_of_money_or_nothing(cost: Any, read: float | None) -> None:
     usage = say("openai-chat", "done", text="Hi", usage={**OPENAI, "cost": cost}).usage
     assert usage == Usage(input=90, output=40, cost=read)
+
+
+# -- calls in pieces --------------------------------------------------------------------------------------------
+
+A, B = ("a", "look", '{"at":"sky"}'), ("b", "listen", '{"to":"sea"}')
+HALF = len(A[2]) // 2
+
+
+def chat_pieces(*entries: Any) -> list[Any]:
+    chunks: list[Any] = [{"choices": [{"index": 0, "delta": {"tool_calls": list(pieces)}}]} for pieces in entries]
+    return [*chunks, {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}, None]
+
+
+def tool_call(call: Any = None, arguments: str | None = None, *, index: int | None = None, name: bool = True) -> Any:
+    function = {"name": call[1] if call and name else None, "arguments": arguments}
+    entry = {"index": index, "id": call and call[0], "function": {k: v for k, v in function.items() if v is not None}}
+    return {k: v for k, v in entry.items() if v is not None}
+
+
+def item_events(*events: Any) -> list[Any]:
+    return [*events, {"type": "response.completed", "response": {"status": "completed"}}]
+
+
+def item(kind: str, call: Any, *, index: int | None = None, id: bool = True, name: bool = True) -> Any:
+    made = {"type": "function_call", "call_id": call[0], "name": call[1] if name else "", "arguments": ""}
+    if kind == "done":
+        made |= {"arguments": call[2], "status": "completed", "name": call[1]}
+    if id:
+        made["id"] = f"fc_{call[0]}"
+    event = {"type": f"response.output_item.{kind}", "item": made}
+    return event if index is None else {**event, "output_index": index}
+
+
+def more(call: Any, text: str, *, index: int | None = None, id: bool = True) -> Any:
+    event = {"type": "response.function_call_arguments.delta", "delta": text, "output_index": index}
+    return {k: v for k, v in {**event, "item_id": f"fc_{call[0]}" if id else None}.items() if v is not None}
+
+
+def block_events(*events: Any) -> list[Any]:
+    end = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}
+    return [{"type": "message_start", "message": {}}, *events, end, {"type": "message_stop"}]
+
+
+def block(call: Any, *, index: int | None = None, pieces: int = 2, twice: bool = False) -> list[Any]:
+    at = {} if index is None else {"index": index}
+    start: Any = {"type": "tool_use", "id": call[0], "name": call[1], "input": {}}
+    size = -(-len(call[2]) // pieces)
+    opened: list[Any] = [{"type": "content_block_start", "content_block": start, **at}] * (2 if twice else 1)
+    for i in range(0, len(call[2]), size):
+        delta = {"type": "input_json_delta", "partial_json": call[2][i : i + size]}
+        opened.append({"type": "content_block_delta", "delta": delta, **at})
+    return [*opened, {"type": "content_block_stop", **at}]
+
+
+def parts(*chunks: Any) -> list[Any]:
+    made = [
+        [{"functionCall": {**({"id": c[0]} if with_id else {}), "name": c[1], "args": parse(c[2])}} for c in calls]
+        for with_id, calls in chunks
+    ]
+    events: list[Any] = [{"candidates": [{"content": {"parts": found}}]} for found in made]
+    events[-1]["candidates"][0]["finishReason"] = "STOP"
+    return events
+
+
+SHAPES: list[tuple[str, str, list[Any], list[Any]]] = [
+    # no index, ids differ
+    (
+        *("openai-chat", "no index"),
+        chat_pieces([tool_call(A, A[2])], [tool_call(B, B[2][:HALF])], [tool_call(None, B[2][HALF:])]),
+        [A, B],
+    ),
+    (
+        *("openai-responses", "no index"),
+        item_events(
+            *(item("added", A), more(A, A[2]), item("done", A)),
+            *(item("added", B), more(B, B[2][:HALF]), more(B, B[2][HALF:]), item("done", B)),
+        ),
+        [A, B],
+    ),
+    ("anthropic", "no index", block_events(*block(A), *block(B)), [A, B]),
+    ("gemini", "no ids", parts((False, [A, B])), [(None, *A[1:]), (None, *B[1:])]),
+    # one index for all
+    (
+        *("openai-chat", "index zero"),
+        chat_pieces(
+            [tool_call(A, A[2], index=0)], [tool_call(B, B[2][:HALF], index=0)], [tool_call(None, B[2][HALF:], index=0)]
+        ),
+        [A, B],
+    ),
+    (
+        *("openai-responses", "index zero"),
+        item_events(
+            *(item("added", A, index=0), item("added", B, index=0)),
+            *(more(A, A[2][:HALF], index=0), more(B, B[2], index=0), more(A, A[2][HALF:], index=0)),
+            *(item("done", A, index=0), item("done", B, index=0)),
+        ),
+        [A, B],
+    ),
+    (
+        *("openai-responses", "index zero and no ids"),
+        item_events(
+            *(item("added", A, index=0, id=False), more(A, A[2], index=0, id=False)),
+            *(item("added", B, index=0, id=False), more(B, B[2], index=0, id=False)),
+            *(item("done", A, index=0, id=False), item("done", B, index=0, id=False)),
+        ),
+        [A, B],
+    ),
+    ("anthropic", "index zero", block_events(*block(A, index=0), *block(B, index=0)), [A, B]),
+    # the beginning said twice
+    (
+        *("openai-chat", "twice in one chunk"),
+        chat_pieces(
+            [tool_call(A, "", index=0), tool_call(A, A[2][:HALF], index=0)], [tool_call(None, A[2][HALF:], index=0)]
+        ),
+        [A],
+    ),
+    (
+        *("openai-responses", "added twice"),
+        item_events(
+            item("added", A, index=0), item("added", A, index=0), more(A, A[2], index=0), item("done", A, index=0)
+        ),
+        [A],
+    ),
+    ("anthropic", "started twice", block_events(*block(A, index=0, twice=True), *block(B, index=1)), [A, B]),
+    ("gemini", "one call in each chunk", parts((True, [A]), (True, [B])), [A, B]),
+    # the name comes later
+    (
+        *("openai-chat", "name later"),
+        chat_pieces(
+            [tool_call(A, A[2][:HALF], index=0, name=False)],
+            [tool_call(None, A[2][HALF:], index=0)],
+            [tool_call(A, index=0)],
+        ),
+        [A],
+    ),
+    (
+        *("openai-responses", "name later"),
+        item_events(item("added", A, index=0, name=False), more(A, A[2], index=0), item("done", A, index=0)),
+        [A],
+    ),
+    # a gap in the numbers, and interleaved pieces
+    (
+        *("openai-chat", "gap"),
+        chat_pieces(
+            [tool_call(A, A[2][:HALF], index=0), tool_call(B, B[2][:HALF], index=2)],
+            [tool_call(None, A[2][HALF:], index=0), tool_call(None, B[2][HALF:], index=2)],
+        ),
+        [A, B],
+    ),
+    (
+        *("openai-responses", "gap"),
+        item_events(
+            *(item("added", A, index=1), item("added", B, index=4), more(B, B[2], index=4), more(A, A[2], index=1)),
+            *(item("done", B, index=4), item("done", A, index=1)),
+        ),
+        [A, B],
+    ),
+    ("anthropic", "gap", block_events(*block(A, index=0, pieces=5), *block(B, index=2)), [A, B]),
+]
+
+
+@pytest.mark.parametrize(("api", "shape", "events", "calls"), SHAPES, ids=[f"{s[0]} {s[1]}" for s in SHAPES])
+@pytest.mark.case("C047")
+def test_calls_are_put_together_from_every_shape_of_pieces(
+    api: str, shape: str, events: list[Any], calls: list[Any]
+) -> None:
+    found, deltas = decoded(api, events)
+    assert (found.finish, found.error) == ("tool_calls", None)
+    assert [(c.wire_id, c.name, c.arguments, c.complete) for c in found.message.calls] == [(*c, True) for c in calls]
+    assert {d.text for d in deltas if d.kind == "call"} <= {c[1] for c in calls} | {""}
+
+
+def end(api: str, word: str) -> Any:
+    """The event that says why the answer has ended."""
+    nothing: Any = {}
+    if api == "openai-chat":
+        return {"choices": [{"index": 0, "delta": nothing, "finish_reason": word}]}
+    if api == "anthropic":
+        return {"type": "message_delta", "delta": {"stop_reason": word}}
+    if api == "gemini":
+        return {"candidates": [{"content": nothing, "finishReason": word}]}
+    return {"type": f"response.{word}", "response": {"status": word}}
+
+
+@pytest.mark.parametrize(
+    ("api", "first", "second"),
+    [
+        ("openai-chat", "length", "stop"),
+        ("openai-chat", "content_filter", "tool_calls"),
+        ("anthropic", "max_tokens", "tool_use"),
+        ("gemini", "MAX_TOKENS", "STOP"),
+        ("gemini", "MALFORMED_FUNCTION_CALL", "STOP"),
+        ("openai-responses", "incomplete", "completed"),
+    ],
+)
+@pytest.mark.case("C055")
+def test_of_two_reasons_to_end_the_one_that_cuts_counts(api: str, first: str, second: str) -> None:
+    calls = (CALL,)
+    found = answered(api, Said(calls=calls, finish=WORDS["called"][api]))
+    assert found.finish == "tool_calls"
+    for words in ((first, second), (second, first)):
+        events = [event for event in stream_of(api, Said(calls=calls, finish=second)) if not is_end(event)]
+        decided, _ = decoded(api, [*events, *(end(api, word) for word in words), *last_of(api)])
+        assert decided.finish not in ("stop", "tool_calls")
+        assert not any(call.complete for call in decided.message.calls)

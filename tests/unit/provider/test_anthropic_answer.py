@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from tests.unit.provider.anthropic_support import MODEL, PLAIN, example, written
 
 from ferrule.errors import ModelError
-from ferrule.message import Call, Raw, Usage, user
+from ferrule.message import Call, ModelMessage, Raw, ToolMessage, Usage, user
 from ferrule.provider.anthropic import AnthropicWire
-from ferrule.provider.base import ModelResponse
+from ferrule.provider.base import Delta, ModelResponse
 
 WIRE = AnthropicWire()
 USAGE = Usage(input=90, output=40, cached=64, reasoning=16)
@@ -78,6 +79,36 @@ def test_the_finish_and_whether_calls_are_whole_follow_the_reason_and_the_calls(
     assert (finish, flagged) == (found.finish, found.flagged)
     assert [complete] * (complete is not None) == [call.complete for call in found.message.calls]
     assert (found.error is not None) == (finish == "unknown")
+
+
+def test_a_block_with_a_field_that_is_no_text_is_not_kept_and_what_follows_keeps_its_place() -> None:
+    odd: list[Any] = [
+        {"type": "text", "text": 5},
+        {"type": "thinking", "thinking": "x", "signature": 5},
+        {"type": 5},
+        7,
+    ]
+    found = answered(*odd, TEXT, USE, stop_reason="tool_use")
+    assert (found.message.raw, found.message.text) == (Raw("anthropic", MODEL, [TEXT, USE]), "Hello")
+    decoder = WIRE.decoder(MODEL)
+    piece = {"type": "input_json_delta", "partial_json": '{"sum": 2}'}
+    for event in (
+        {"type": "content_block_start", "index": 0, "content_block": odd[0]},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 1, "content_block": USE},
+        {"type": "content_block_delta", "index": 1, "delta": piece},
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+        {"type": "message_stop"},
+    ):
+        assert list(decoder.feed("message", event)) in ([], [Delta("call", "pay")])
+    assert (Call("", "pay", '{"sum": 2}', "toolu_1"),) == decoder.finish().message.calls
+
+
+def test_a_name_that_the_api_would_refuse_is_sent_back_as_one_that_it_takes() -> None:
+    said = Call("1", "functions.get weather", "{}", "toolu_1")
+    body = written(PLAIN, [user("Hi"), ModelMessage("", (said,)), ToolMessage(said, "There is no such tool.", True)])
+    assert re.fullmatch("functions_get_weather_[0-9a-f]{8}", body["messages"][1]["content"][0]["name"])
 
 
 def test_a_pause_says_how_to_go_on() -> None:

@@ -503,12 +503,15 @@ def test_the_wait_is_the_first_hint_that_can_be_read(
     assert seconds == refused(429, exhausted(retry_info(delay)), **headers).retry_after
 
 
+NOTHING: list[Any] = ["", None, [], {}, {"error": None}, {"error": {}}]
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
         ("<html>Bad gateway</html>", "<html>Bad gateway</html>"),
         ({"error": "x"}, "x"),
-        *((nothing, "it says nothing more") for nothing in ("", None, [], {}, {"error": None}, {"error": {}})),
+        *((nothing, "it says nothing more") for nothing in NOTHING),
     ],
 )
 def test_a_body_of_any_kind_leaves_the_status(body: Any, said: str) -> None:
