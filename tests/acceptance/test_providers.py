@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.unit.provider.server import Answer, Asked, Server, answer, events
 
-from ferrule import Agent, ModelError, RunResult, image, tool
+from ferrule import Agent, ModelError, RunResult, audio, file, image, tool
 from ferrule.message import Message, ModelMessage, ToolMessage, user
 from ferrule.provider import presets
 
@@ -72,6 +72,16 @@ async def read_chart() -> list[Any]:
     return ["chart ready", PIXEL]
 
 
+REPORT = file(b"%PDF-1.4\n" + b"\0" * 30, mime_type="application/pdf", name="report.pdf")
+SOUND = audio(b"RIFF\0\0\0\0WAVE" + b"\0" * 30, mime_type="audio/wav", name="call.wav")
+
+
+@tool(effect="read")
+async def read_all() -> list[Any]:
+    """Return a picture, a report and a sound."""
+    return ["all of it", PIXEL, REPORT, SOUND]
+
+
 def example(api: str, name: str) -> Any:
     return json.loads((EXAMPLES / api / name).read_text(encoding="utf-8"))
 
@@ -84,7 +94,7 @@ def stream_of(api: str, name: str) -> Answer:
 async def talk(api: str, *answers: Answer, stream: bool = False) -> tuple[RunResult[Any], list[Asked]]:
     async with Server(*answers) as server:
         model = presets.model(f"{NAMES[api]}:example-model", base_url=server.url, key=KEY)
-        agent = Agent("desk", model, instructions="Answer in one sentence.", tools=[get_weather, read_chart])
+        agent = Agent("desk", model, instructions="Answer in one sentence.", tools=[get_weather, read_chart, read_all])
         if not stream:
             return await agent.run("Compare Oslo and Rome."), server.asked
         async with agent.stream("Compare Oslo and Rome.") as heard:
@@ -147,6 +157,20 @@ def test_an_image_of_a_tool_reaches_each_api(api: str) -> None:
     assert [len(m.parts) for m in result.messages if isinstance(m, ToolMessage)] == [1, 1]
     assert PIXEL.data is not None
     assert asked[1].body.decode().count(PIXEL.data) == 2
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_image_pdf_and_audio_of_a_tool_reach_each_api_or_are_told_to_be_missing(api: str) -> None:
+    text = json.dumps(example(api, "response-tool-calls.json")).replace("get_weather", "read_all")
+    for city in ("Oslo", "Rome"):
+        text = text.replace(json.dumps({"city": city}), "{}").replace(f'{{\\"city\\":\\"{city}\\"}}', "{}")
+    result, asked = asyncio.run(talk(api, answer(json.loads(text)), answer(TEXTS[api])))
+    assert result.status == "done"
+    sent = asked[1].body.decode()
+    for part, arrives in ((PIXEL, True), (REPORT, True), (SOUND, api == "gemini")):
+        assert sent.count(part.data or "") == (2 if arrives else 0)
+    assert sent.count("[unsupported audio part (audio/wav") == (0 if api == "gemini" else 2)
+    assert sent.count("all of it") == 2
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -484,3 +485,12 @@ def test_of_two_reasons_to_end_the_one_that_cuts_counts(api: str, first: str, se
         decided, _ = decoded(api, [*events, *(end(api, word) for word in words), *last_of(api)])
         assert decided.finish not in ("stop", "tool_calls")
         assert not any(call.complete for call in decided.message.calls)
+
+
+def test_every_example_of_what_the_apis_say_is_tried_by_a_test() -> None:
+    here = Path(__file__).parent
+    tests = "".join(path.read_text("utf-8") for path in here.glob("*.py"))
+    examples = [
+        path for path in (here / "examples").glob("*/*.json*") if path.stem.removeprefix("stream-") not in tests
+    ]
+    assert examples == []
