@@ -34,7 +34,7 @@ _FINISHES: dict[str, Finish] = {
     "content_filter": "content_filter",
     "error": "error",
 }
-_WHOLE: frozenset[Finish | None] = frozenset({"stop", "tool_calls"})
+_WHOLE: frozenset[Finish] = frozenset({"stop", "tool_calls"})
 _RAN_OUT: frozenset[Finish] = frozenset({"error", "unknown"})  # not an answer, so nothing of it is sent back
 _STRINGS = ("reasoning_content", "reasoning", "refusal")  # keys of a message that grow from piece to piece
 _KEPT: Final = (*_STRINGS, "reasoning_details", "extra_content")
@@ -223,7 +223,7 @@ class _Collected:
 
     def ends(self, choice: Json) -> None:
         word = as_text(choice.get("finish_reason"))
-        if word and _FINISHES.get(self.word or "stop") in _WHOLE:  # once it was cut, no later word makes it whole
+        if word and _FINISHES.get(self.word or "", "stop") in _WHOLE:  # once it was cut, no later word makes it whole
             self.word = word
 
     # a whole message

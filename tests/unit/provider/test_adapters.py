@@ -465,6 +465,20 @@ def end(api: str, word: str) -> Any:
 
 
 @pytest.mark.parametrize(
+    ("api", "odd", "word"),
+    [
+        ("openai-chat", "null", "stop"),
+        ("anthropic", "null", "end_turn"),
+        ("gemini", "FINISH_REASON_UNSPECIFIED", "STOP"),
+    ],
+)
+def test_a_word_that_says_nothing_yields_to_a_later_one(api: str, odd: str, word: str) -> None:
+    text = [event for event in stream_of(api, Said(text="Hi", finish=odd)) if not is_end(event)]
+    found, _ = decoded(api, [*text, end(api, odd), end(api, word), *last_of(api)])
+    assert (found.finish, found.message.text) == ("stop", "Hi")
+
+
+@pytest.mark.parametrize(
     ("api", "first", "second"),
     [
         ("openai-chat", "length", "stop"),
