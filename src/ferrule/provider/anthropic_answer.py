@@ -290,8 +290,10 @@ class AnthropicDecoder(Decoder):
 
     def _piece(self, data: Json) -> _Piece | None:
         """The block that an event is about; the latest where it does not say."""
-        index = self._index(data, -1)
-        return self._pieces.get(self._at.get(index, max(self._pieces, default=0) if index < 0 else index))
+        index = data.get("index")
+        if isinstance(index, int) and index in self._at:
+            return self._pieces[self._at[index]]  # nearly every event is like this
+        return self._pieces.get(max(self._pieces, default=0)) if as_count(index) is None else None
 
     @staticmethod
     def _index(data: Json, default: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
@@ -196,17 +196,18 @@ def _call(said: Json, whole: bool) -> Call:
     )
 
 
-_COUNTS: Final[dict[Literal["input", "output", "cached", "reasoning"], tuple[str, ...]]] = {
-    "input": ("promptTokenCount", "toolUsePromptTokenCount"),
-    "output": ("candidatesTokenCount", "thoughtsTokenCount"),
-    "cached": ("cachedContentTokenCount",),
-    "reasoning": ("thoughtsTokenCount",),
-}
-
-
 def _usage(counts: Json) -> Usage | None:
-    found = {ours: sum_of(as_count(counts.get(key)) for key in keys) for ours, keys in _COUNTS.items()}
-    return told_usage(Usage(**found))
+    def total(*keys: str) -> int | None:
+        return sum_of(as_count(counts.get(key)) for key in keys)
+
+    return told_usage(
+        Usage(
+            input=total("promptTokenCount", "toolUsePromptTokenCount"),
+            output=total("candidatesTokenCount", "thoughtsTokenCount"),
+            cached=total("cachedContentTokenCount"),
+            reasoning=total("thoughtsTokenCount"),
+        )
+    )
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------
@@ -265,7 +266,9 @@ def _wait(headers: Mapping[str, str], details: list[Json]) -> float | None:
 
 def _single(data: Any) -> Any:
     """A body that on some paths is wrapped in a list of one."""
-    return cast("list[Any]", data)[0] if isinstance(data, list) and data else data
+    items = cast("list[Any]", data) if isinstance(data, list) else []
+    found: Any = items[0] if items else data
+    return found
 
 
 def present(fields: Json) -> Json:

@@ -289,7 +289,10 @@ class ResponsesDecoder(Decoder):
         Some give one index to several items. The first event of another item begins a place of its own there, and
         the id tells which of them is meant.
         """
-        id, index = as_text(data.get("item_id")) or as_text((item or {}).get("id")), as_count(data.get("output_index"))
+        given, at = data.get("output_index"), data.get("item_id")
+        if item is None and isinstance(given, int) and isinstance(at, str) and (given, at) in self._ids:
+            return self._ids[given, at]  # nearly every event is like this
+        id, index = as_text(at) or as_text((item or {}).get("id")), as_count(given)
         key: Place = id if index is None else index
         place = self._ids.get((key, id), self._at.get(key, key))
         if item is not None and _is_another(self._opened.get(place, item), item):

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.provider.adapters import APIS, MODEL, WIRES
+from tests.unit.provider.adapters import APIS, EVERY_WIRE, MODEL, WIRES
 
 from ferrule.errors import ModelError
 from ferrule.message import ModelMessage, ToolMessage, user
@@ -95,8 +95,8 @@ def usable(api: str, response: ModelResponse) -> None:
     calls = tuple(call._replace(wire_id=None) if call.wire_id in ids[:i] else call for i, call in enumerate(calls))
     said = ModelMessage(message.text, calls, message.reasoning, message.raw)
     history = [user("x"), said, *(ToolMessage(call, "y") for call in calls), user("z")]
-    for to in APIS:
-        WIRES[to].body(ModelRequest(history), MODEL, Capabilities(), stream=False)
+    for wire in EVERY_WIRE.values():
+        wire.body(ModelRequest(history), MODEL, Capabilities(), stream=False)
 
 
 def decode(api: str, events: list[Any]) -> ModelResponse | None:
