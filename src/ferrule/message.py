@@ -80,6 +80,27 @@ class UserMessage:
 
 
 @dataclass(slots=True)
+class SystemMessage(UserMessage):
+    """What a program tells the model in the middle of a transcript, with the weight of the instructions.
+
+    Where an API or a model knows no such thing, it is told like what a user says.
+
+    Args:
+        parts: Text.
+
+    Raises:
+        UsageError: A part that is no text.
+
+    Since 0.1.
+    """
+
+    def __post_init__(self) -> None:
+        """Check that it is all text."""
+        if any(part.type != "text" for part in self.parts):
+            raise UsageError("a system message holds text only. Put images, files and audio into a user message.")
+
+
+@dataclass(slots=True)
 class ModelMessage:
     """What the model said.
 
@@ -147,6 +168,17 @@ def user(prompt: Prompt) -> UserMessage:
         what = "is empty" if not parts else f"holds {type(foreign).__name__}"
         raise UsageError(f"the prompt {what}. Give text, parts made by image(), file() or audio(), or a list of both.")
     return UserMessage(parts)
+
+
+def system(text: str) -> SystemMessage:
+    """A system message from text.
+
+    Args:
+        text: What to tell.
+
+    Since 0.1.
+    """
+    return SystemMessage((Part("text", text=text),))
 
 
 def told(call: Call, result: ToolResult) -> ToolMessage:
@@ -290,6 +322,7 @@ for _kind, _word in (
     (Raw, "$raw"),
     (Usage, "$usage"),
     (UserMessage, "$user"),
+    (SystemMessage, "$system"),
     (ModelMessage, "$model"),
     (ToolMessage, "$tool"),
 ):

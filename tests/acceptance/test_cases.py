@@ -24,7 +24,7 @@ from tests.unit.provider.server import Answer, Asked, Server, answer
 
 from ferrule import Agent, Event, ModelError, RunResult, ToolResult, file, image, tool
 from ferrule.message import ModelMessage, ToolMessage, unpaired
-from ferrule.provider import presets
+from ferrule.provider import presets, transcript
 from ferrule.provider.base import Capabilities, Model
 
 PNG = image(b"\x89PNG\r\n\x1a\n" + b"\0" * 30, mime_type="image/png")
@@ -363,7 +363,7 @@ def test_media_of_tools_travel_or_leave_a_line_and_one_warning(
     api: str, takes: str, *, stream: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Native, after all results, or as a line: the request is one that the provider takes, whatever the model can."""
-    monkeypatch.setattr("ferrule.provider.capability._WARNED", set[Any]())
+    transcript._warn_once.cache_clear()  # pyright: ignore[reportPrivateUsage]
     able = {
         "all": Capabilities(later_system=False),
         "moved": Capabilities(tool_media=False, later_system=False),
@@ -378,7 +378,7 @@ def test_media_of_tools_travel_or_leave_a_line_and_one_warning(
             agent = Agent("a", model(api, server.url, capabilities=able), tools=[screenshot, now, report])
             return await run(agent, "go", stream=stream), server.asked
 
-    with caplog.at_level(logging.WARNING, "ferrule.model"):
+    with caplog.at_level(logging.WARNING, "ferrule.provider"):
         result, asked = asyncio.run(main())
     assert result.status == "done"
     body = later(asked[-1])
@@ -392,9 +392,11 @@ def test_media_of_tools_travel_or_leave_a_line_and_one_warning(
     if lost:
         assert "image (image/png, 38 bytes)" in body
         assert "report.pdf" in body
-    assert [r.getMessage().split(": ")[0].partition(" does ")[2] for r in caplog.records] == (
-        ["not take the image that a tool returned", "not take the file that a tool returned"] if lost else []
-    )
+    told = [r.getMessage() for r in caplog.records if r.name == "ferrule.provider"]
+    kinds = ["image", "file"] if lost else []
+    assert [t.partition("take every ")[2] for t in told] == [
+        f"{kind} part of a tool result; the model is told what is missing." for kind in kinds
+    ]
     if api == "openai-chat":
         roles = [m["role"] for m in asked[-1].json()["messages"]]
         assert roles == ["user", *(["assistant", "tool", "tool", "tool"] + ["user"] * (not lost)) * 2]

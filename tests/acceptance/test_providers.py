@@ -14,7 +14,7 @@ import pytest
 from tests.acceptance.playback import APIS, KEY, NAMES, Turn, example, model, normalised, say, stream_of, talk
 from tests.unit.provider.server import Answer, Server, answer, closed_port, events
 
-from ferrule import Agent, ModelError, image, tool
+from ferrule import Agent, ModelError, audio, file, image, tool
 from ferrule.message import Call, ModelMessage, ToolMessage, user
 from ferrule.provider.base import Model, ModelRequest
 
@@ -40,8 +40,18 @@ async def read_chart() -> list[Any]:
     return ["chart ready", PIXEL]
 
 
+REPORT = file(b"%PDF-1.4\n" + b"\0" * 30, mime_type="application/pdf", name="report.pdf")
+SOUND = audio(b"RIFF\0\0\0\0WAVE" + b"\0" * 30, mime_type="audio/wav", name="call.wav")
+
+
+@tool(effect="read")
+async def read_all() -> list[Any]:
+    """Return a picture, a report and a sound."""
+    return ["all of it", PIXEL, REPORT, SOUND]
+
+
 def desk(model: Model) -> Agent[Any, Any]:
-    return Agent("desk", model, instructions="Answer in one sentence.", tools=[get_weather, read_chart])
+    return Agent("desk", model, instructions="Answer in one sentence.", tools=[get_weather, read_chart, read_all])
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -129,6 +139,10 @@ BAD: dict[str, tuple[Callable[[str], Answer], tuple[int | None, bool, str]]] = {
         lambda api: refusal(api, 400, "invalid_request_error", TOO_LONG[api], "context_length_exceeded"),
         (400, False, r"the request was refused"),
     ),
+    "the prompt in the sentence": (
+        lambda api: refusal(api, 400, "invalid_request_error", f"cannot read: {PROMPT} Answer in one sentence."),
+        (400, False, r"the request was refused"),
+    ),
     "too large": (lambda api: refusal(api, 413, "request_too_large", "too large"), (413, False, r"too large")),
     "too many": (lambda api: refusal(api, 429, "rate_limit_error", "slow down"), (429, True, r"too many requests")),
     "page of a proxy": (lambda api: page(502, HTML), (502, True, r"the server failed")),
@@ -172,6 +186,18 @@ def tells_no_secret(error: ModelError) -> None:
 
 
 each_way = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_image_pdf_and_audio_of_a_tool_reach_each_api_or_are_told_to_be_missing(api: str) -> None:
+    turns = [Turn(calls=[("c1", "read_all", "{}")]), Turn("Rain.")]
+    result, asked = asyncio.run(talk(api, desk, [say(api, turn) for turn in turns], prompt=PROMPT))
+    assert result.status == "done"
+    sent = asked[1].body.decode()
+    for part, arrives in ((PIXEL, True), (REPORT, True), (SOUND, api == "gemini")):
+        assert sent.count(part.data or "") == arrives
+    assert sent.count("[unsupported audio part (audio/wav") == (api != "gemini")
+    assert sent.count("all of it") == 1
 
 
 @pytest.mark.parametrize("api", APIS)

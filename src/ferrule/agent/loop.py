@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.agent.output import InvalidOutput, Output
+from ferrule.lazy import LazyModule
 from ferrule.machine import CallModel, CallTool, Cancelled, Command, Completion, Finish
 from ferrule.message import Call, Message, ModelMessage, Transcript, Usage, UserMessage, told, user
 from ferrule.provider.base import Model, ModelRequest, ModelResponse, Settings
@@ -19,7 +20,13 @@ from ferrule.tool.output import bounded
 from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
 
+if TYPE_CHECKING:
+    from ferrule.provider import schema as schemas
+else:
+    schemas = LazyModule("ferrule.provider.schema")
+
 REPEATS = 3
+PAUSES = 10  # a provider that pauses more often in one turn does not come to an end
 _NO_COST = (
     "what it has cost so far is unknown, so the limit on it cannot be kept. "
     "Give each model its prices with Priced(model, input=..., output=...), or set no limit on cost"
@@ -135,8 +142,9 @@ class AgentLoop:
     """
 
     __slots__ = (
-        "_after", "_batch", "_began", "_calls", "_failing", "_left", "_messages", "_model", "_now", "_output_errors",
-        "_plan", "_queue", "_requests", "_results", "_turn", "_turns", "_untold", "_usage", "_whole", "_wire_ids",
+        "_after", "_batch", "_began", "_begun", "_calls", "_failing", "_left", "_messages", "_model", "_now",
+        "_output_errors", "_plan", "_queue", "_requests", "_results", "_turn", "_turns", "_untold", "_usage", "_whole",
+        "_wire_ids",
     )  # fmt: skip
 
     def __init__(self, plan: Plan) -> None:
@@ -159,6 +167,7 @@ class AgentLoop:
         self._untold = False  # whether an answer did not tell what it consumed
         self._whole = True
         self._output_errors = 0
+        self._begun: tuple[str, ...] = ()  # what a turn has said that the provider paused in
         self._wire_ids: dict[str, None] = {}  # a set of few takes three times the room
 
     @property
@@ -252,6 +261,11 @@ class AgentLoop:
         if self._after is not None:  # cancelled meanwhile
             return (self._after,)
         finish = response.finish
+        begun, self._begun = self._begun, ()
+        if response.paused and len(begun) < PAUSES:
+            self._begun = (*begun, response.message.text)
+            self._messages.append(response.message)
+            return self._ask()
         if finish in ("error", "unknown"):
             return self._broken(response)
         message = self._own(response.message)
@@ -263,8 +277,9 @@ class AgentLoop:
             return self._without_calls(message, Finish("incomplete", message.text, reason="length"), "length")
         if message.calls:
             return self._dispatch(message, response.mended)
-        if message.text.strip():
-            return self._said(message.text)
+        text = "".join((*begun, message.text))
+        if text.strip():
+            return self._said(text)
         if self._calls:
             return (Finish("done", "", reason="the model ended without a word"),)
         return (Finish("incomplete", "", reason="empty_response"),)
@@ -337,6 +352,8 @@ class AgentLoop:
             return CallTool(call.id, call, tool, ToolResult.failed(refused, code="invalid_arguments"))
         if tool is None:
             return CallTool(call.id, call, None, tools.unknown(call.name))
+        if self._plan.models[self._model].capabilities.strict_tools:
+            call = call._replace(arguments=schemas.without_nulls(tool.parameters.schema, call.arguments))
         return CallTool(call.id, call, tool, None, self._rest() if tool.runs == "run" else None)
 
     def _rest(self) -> Limits:

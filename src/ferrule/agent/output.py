@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ferrule.errors import JSONSyntaxError
+from ferrule.lazy import LazyModule
 from ferrule.provider.base import OutputSchema
 from ferrule.tool.arguments import Fault, fault_text, read_kindly
 from ferrule.tool.schema import read_type
+
+if TYPE_CHECKING:
+    from ferrule.provider import schema as schemas
+else:
+    schemas = LazyModule("ferrule.provider.schema")
 
 
 class InvalidOutput(Exception):
@@ -42,7 +48,7 @@ class Output:
             InvalidOutput: It does not fit.
         """
         try:
-            found = self._found(text)
+            found = self._found(schemas.without_nulls(self._signature.schema, text))
         except JSONSyntaxError as error:
             raise InvalidOutput(f"The answer is not valid JSON: {error}.") from None
         except Fault as error:

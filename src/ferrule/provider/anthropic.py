@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
 
 from ferrule.content import Part, decoded_len, describe_part
 from ferrule.errors import ModelError, UsageError
-from ferrule.message import Message, ModelMessage, ToolMessage
+from ferrule.message import Message, ModelMessage, SystemMessage, ToolMessage
 from ferrule.provider.anthropic_answer import AnthropicDecoder, answer
 from ferrule.provider.anthropic_error import http_error
 from ferrule.provider.anthropic_turns import API, blocks, family, starts_signed
@@ -30,7 +30,7 @@ from ferrule.provider.base import (
     Sent,
     Wire,
 )
-from ferrule.provider.definition import tool_definition
+from ferrule.provider.definition import Choice, tool_choice, tool_definition
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import encoded_groups
 from ferrule.strict_json import clean, dumps
@@ -62,7 +62,10 @@ _MARKS: dict[Ttl, bytes] = {
     "5m": b',"cache_control":{"type":"ephemeral"}}',
     "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}}',
 }
-_OPEN = {"user": b'{"role":"user","content":[', "assistant": b'{"role":"assistant","content":['}
+_OPEN = {role: b'{"role":"%b","content":[' % role.encode() for role in ("user", "assistant", "system")}
+_MODEL_APART = (ModelMessage,)
+_SYSTEM_APART = (ModelMessage, SystemMessage)
+_BEFORE_SYSTEM = frozenset({"user", "system"})  # anywhere else system text is refused, and told as a user's
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +239,14 @@ def _turns(messages: Sequence[Message], model: str, capabilities: Capabilities) 
     turns = _Turns([], [], [])
     pieces, role = turns.pieces, ""
     turn = partial(blocks, model=model, capabilities=capabilities)
-    for group, found, ways in encoded_groups(messages, _key(model, capabilities), turn):
+    apart = _SYSTEM_APART if capabilities.later_system else _MODEL_APART
+    for group, found, ways in encoded_groups(messages, _key(model, capabilities), turn, apart):
         turns.sent.extend(ways)
         if not found:
             continue
         now = "assistant" if isinstance(group[0], ModelMessage) else "user"
+        if isinstance(group[0], SystemMessage) and capabilities.later_system and role in _BEFORE_SYSTEM:
+            now = "system"
         if now == role:
             pieces += (b",", found)
         else:
@@ -284,27 +290,17 @@ def _definitions(tools: Toolset, names: frozenset[str] | None, strict: bool) -> 
 
 def _choice(request: ModelRequest, *, strict: bool) -> tuple[dict[str, Any] | None, tuple[bytes, ...]]:
     """Which tools the model must or may call, and the tools; of some, only those are sent."""
-    tools, wanted, parallel = request.tools, request.settings.tool_choice, request.settings.parallel_calls
-    names: frozenset[str] | None = None
-    choice: dict[str, Any] = {"type": "auto"}
-    if isinstance(wanted, str):
-        choice = {"type": _CHOICES[wanted]} if wanted in _CHOICES else {"type": "tool", "name": _known(tools, wanted)}
-    elif wanted is not None:
-        names = frozenset(_known(tools, name) for name in wanted) or None
-        choice = {"type": "any" if names else "none"}
-    if not tools:
-        if choice["type"] == "any":
-            raise UsageError("tool_choice='required' needs tools, and the request has none. Add some or leave it out.")
+    parallel, chosen = request.settings.parallel_calls, tool_choice(request)
+    if not request.tools:
         return None, ()
-    if parallel is not None and choice["type"] != "none":
+    mode, names = chosen or Choice("auto")
+    choice: dict[str, Any] = {"type": _CHOICES[mode]}
+    if isinstance(request.settings.tool_choice, str) and names:
+        choice, names = {"type": "tool", "name": names[0]}, ()
+    if parallel is not None and mode != "none":
         choice["disable_parallel_tool_use"] = not parallel
-    said = choice if wanted is not None or "disable_parallel_tool_use" in choice else None
-    return said, _definitions(tools, names, strict)
-
-
-def _known(tools: Toolset, name: str) -> str:
-    """The wire name of a tool that must be there."""
-    return tools.filter([name]).wire_names[0]
+    said = choice if chosen is not None or "disable_parallel_tool_use" in choice else None
+    return said, _definitions(request.tools, frozenset(names) or None, strict)
 
 
 class _Same(Generic[_T]):

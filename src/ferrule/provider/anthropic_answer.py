@@ -7,16 +7,15 @@ and read by the same code; so both ways give one result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
 from ferrule.provider.anthropic_error import PROVIDER, stream_error
 from ferrule.provider.anthropic_turns import API, input_of
 from ferrule.provider.base import Decoder, Delta, ModelResponse
+from ferrule.provider.foreign import Json, as_count, as_object, as_text, sum_of, told_usage
 from ferrule.strict_json import clean, dumps
-
-Object = dict[str, Any]
 
 _FINISH: dict[str, Finish] = {
     "end_turn": "stop",
@@ -43,7 +42,7 @@ def answer(data: Any, asked: str) -> ModelResponse:
 
     Since 0.1.
     """
-    message = _object(data)
+    message = as_object(data)
     if message.get("type") == "error":
         raise stream_error(message)
     if not isinstance(message.get("content"), list):
@@ -51,23 +50,20 @@ def answer(data: Any, asked: str) -> ModelResponse:
     return _read(message, asked, {})
 
 
-def _object(value: Any) -> Object:
-    return cast("Object", value) if isinstance(value, dict) else {}
-
-
 def _string(value: Any) -> str:
-    return clean(value) if isinstance(value, str) else ""
+    return clean(as_text(value))
 
 
-def _read(message: Object, asked: str, pieces: Mapping[int, _Piece]) -> ModelResponse:
+def _read(message: Json, asked: str, pieces: Mapping[int, _Piece]) -> ModelResponse:
     """The answer in a message; `pieces` are its blocks as a stream brought them, by position."""
-    items = [item for item in cast("list[Any]", message["content"]) if isinstance(_object(item).get("type"), str)]
-    uses = [(i, item) for i, item in enumerate(items) if item.get("type") == "tool_use"]
+    blocks = {i: as_object(item) for i, item in enumerate(message["content"]) if _is_block(as_object(item))}
+    items = list(blocks.values())
+    uses = [(i, item) for i, item in blocks.items() if item.get("type") == "tool_use"]
     finish, error = _finish(message.get("stop_reason"), bool(uses))
     whole = finish == "tool_calls"
     text = _join(items, "text", "")
     said = ModelMessage(
-        text or (_refusal(message) if finish == "refusal" else ""),
+        "\n".join(filter(None, (text, _refusal(message, text) if finish == "refusal" else ""))),
         tuple(_call(item, pieces.get(i), whole) for i, item in uses),
         _join(items, "thinking", "\n\n"),
         Raw(API, asked, items),
@@ -75,14 +71,24 @@ def _read(message: Object, asked: str, pieces: Mapping[int, _Piece]) -> ModelRes
     return ModelResponse(
         said,
         finish,
-        _usage(_object(message.get("usage"))),
+        _usage(as_object(message.get("usage"))),
         _string(message.get("model")),
         error=error,
+        paused=message.get("stop_reason") == "pause_turn" and bool(items) and not uses,
         flagged=(finish == "stop" and not text.strip()) or (message.get("stop_reason") == "tool_use" and not uses),
     )
 
 
-def _join(items: Iterable[Object], kind: str, between: str) -> str:
+_TEXTS = {"text": ("text",), "thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
+
+
+def _is_block(item: Json) -> bool:
+    """Whether an item may be kept: the API would refuse it back without a type, or with a field that is no text."""
+    kind = as_text(item.get("type"))
+    return bool(kind) and all(isinstance(item.get(name, ""), str) for name in _TEXTS.get(kind, ()))
+
+
+def _join(items: Iterable[Json], kind: str, between: str) -> str:
     return between.join(found for item in items if item.get("type") == kind and (found := _string(item.get(kind))))
 
 
@@ -96,36 +102,30 @@ def _finish(reason: Any, calls: bool) -> tuple[Finish, ModelError | None]:
     return finish, ModelError(what, provider=PROVIDER, code=_string(reason)[:100] or None)
 
 
-def _call(item: Object, piece: _Piece | None, whole: bool) -> Call:
+def _call(item: Json, piece: _Piece | None, whole: bool) -> Call:
     arguments = piece.arguments if piece is not None else ""
     if not arguments.strip():
-        arguments = dumps(_object(item.get("input"))).decode()
+        arguments = dumps(as_object(item.get("input"))).decode()
     complete = whole and (piece is None or piece.ended)
     return Call("", _string(item.get("name")), arguments, _string(item.get("id")) or None, complete)
 
 
-def _refusal(message: Object) -> str:
-    details = _object(message.get("stop_details"))
+def _refusal(message: Json, text: str) -> str:
+    details = as_object(message.get("stop_details"))
     category = _string(details.get("category"))
-    return _string(details.get("explanation")) or (
-        f"The model refused to answer ({category})." if category else "The model refused to answer."
+    told = f"The model refused to answer ({category})." if category else "" if text else "The model refused to answer."
+    return _string(details.get("explanation")) or told
+
+
+def _usage(counts: Json) -> Usage | None:
+    return told_usage(
+        Usage(
+            input=sum_of(as_count(counts.get(name)) for name in _INPUTS),
+            output=as_count(counts.get("output_tokens")),
+            cached=as_count(counts.get("cache_read_input_tokens")),
+            reasoning=as_count(as_object(counts.get("output_tokens_details")).get("thinking_tokens")),
+        )
     )
-
-
-def _usage(counts: Object) -> Usage | None:
-    inputs = [number for name in _INPUTS if (number := _count(counts, name)) is not None]
-    usage = Usage(
-        input=sum(inputs) if inputs else None,
-        output=_count(counts, "output_tokens"),
-        cached=_count(counts, "cache_read_input_tokens"),
-        reasoning=_count(_object(counts.get("output_tokens_details")), "thinking_tokens"),
-    )
-    return None if usage == Usage() else usage
-
-
-def _count(counts: Object, name: str) -> int | None:
-    number = counts.get(name)
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
 # -- in pieces --------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class _Piece:
 
     __slots__ = ("_came", "_start", "ended")
 
-    def __init__(self, start: Object) -> None:
+    def __init__(self, start: Json) -> None:
         self._start = start
         self._came: dict[str, list[Any]] = {}
         self.ended = False
@@ -144,11 +144,15 @@ class _Piece:
     def add(self, field: str, value: Any) -> None:
         self._came.setdefault(field, []).append(value)
 
+    def is_another(self, block: Json) -> bool:
+        """Whether a block that begins under the same number is not this one said again."""
+        return self.ended or any(block.get(key) != self._start.get(key) for key in ("type", "id"))
+
     @property
     def arguments(self) -> str:
         return clean("".join(self._came.get("partial_json", ())))
 
-    def whole(self) -> Object:
+    def whole(self) -> Json:
         """The block as a body would hold it."""
         item = dict(self._start)
         for field in ("text", "thinking", "signature"):
@@ -189,9 +193,10 @@ class AnthropicDecoder(Decoder):
     def __init__(self, asked: str) -> None:
         """Wait for the first event."""
         self._asked = asked
-        self._message: Object = {}
-        self._usage: Object = {}
+        self._message: Json = {}
+        self._usage: Json = {}
         self._pieces: dict[int, _Piece] = {}
+        self._at: dict[int, int] = {}  # under which number the latest block of an index is kept
         self._ended = False
 
     def feed(self, event: str, data: Any) -> Iterable[Delta]:
@@ -207,7 +212,7 @@ class AnthropicDecoder(Decoder):
         Raises:
             ModelError: The provider reported an error inside the stream.
         """
-        found = _object(data)
+        found = as_object(data)
         kind = found.get("type")
         take = _EVENTS.get(kind if isinstance(kind, str) else event)
         return take(self, found) if take is not None else ()
@@ -227,24 +232,30 @@ class AnthropicDecoder(Decoder):
         error = ModelError(_CUT, provider=PROVIDER, code="stream_cut", retryable=True)
         return ModelResponse(said, "unknown", cut.usage, cut.model, error=error)
 
-    def _start(self, data: Object) -> Iterable[Delta]:
-        self._message = {**_object(data.get("message")), "stop_reason": None}
+    def _start(self, data: Json) -> Iterable[Delta]:
+        self._message = {**as_object(data.get("message")), "stop_reason": None}
         self._count(self._message.get("usage"))
         return ()
 
-    def _open(self, data: Object) -> Iterable[Delta]:
-        block = _object(data.get("content_block"))
+    def _open(self, data: Json) -> Iterable[Delta]:
+        block = as_object(data.get("content_block"))
         type = _string(block.get("type"))
         if not type:
             return ()
-        self._pieces[self._index(data, len(self._pieces))] = _Piece(block)
+        index = self._index(data, len(self._pieces))
+        known = self._pieces.get(self._at.get(index, index))
+        if known is not None and not known.is_another(block):
+            return ()  # said twice
+        # A server that numbers its blocks wrongly begins another one here: it comes after all that are there.
+        self._at[index] = index if known is None else max(self._pieces) + 1
+        self._pieces[self._at[index]] = _Piece(block)
         field, kind = _STARTS.get(type, ("", "text"))
         text = _string(block.get(field))
         return (Delta(kind, text),) if text else ()
 
-    def _grow(self, data: Object) -> Iterable[Delta]:
-        delta = _object(data.get("delta"))
-        piece = self._pieces.get(self._index(data, len(self._pieces) - 1))
+    def _grow(self, data: Json) -> Iterable[Delta]:
+        delta = as_object(data.get("delta"))
+        piece = self._piece(data)
         field, kind = _FIELDS.get(_string(delta.get("type")), ("", None))
         value = delta.get(field)
         if piece is None or not (isinstance(value, str) or field == "citation"):
@@ -252,35 +263,45 @@ class AnthropicDecoder(Decoder):
         piece.add(field, value)
         return (Delta(kind, clean(value)),) if kind and value else ()
 
-    def _close(self, data: Object) -> Iterable[Delta]:
-        piece = self._pieces.get(self._index(data, len(self._pieces) - 1))
+    def _close(self, data: Json) -> Iterable[Delta]:
+        piece = self._piece(data)
         if piece is not None:
             piece.ended = True
         return ()
 
-    def _tail(self, data: Object) -> Iterable[Delta]:
-        self._message.update({k: v for k, v in _object(data.get("delta")).items() if v is not None})
+    def _tail(self, data: Json) -> Iterable[Delta]:
+        said = {k: v for k, v in as_object(data.get("delta")).items() if v is not None}
+        if _FINISH.get(as_text(self._message.get("stop_reason")), "stop") not in ("stop", "tool_calls"):
+            said.pop("stop_reason", None)  # once it was cut, no later word makes it whole
+        self._message.update(said)
         self._count(data.get("usage"))
         return ()
 
-    def _end(self, data: Object) -> Iterable[Delta]:
+    def _end(self, data: Json) -> Iterable[Delta]:
         self._ended = True
         return ()
 
-    def _fail(self, data: Object) -> Iterable[Delta]:
+    def _fail(self, data: Json) -> Iterable[Delta]:
         raise stream_error(data)
 
     def _count(self, usage: Any) -> None:
         """Counts are totals: later ones replace earlier ones, and those left out stay."""
-        self._usage.update({name: number for name, number in _object(usage).items() if number is not None})
+        self._usage.update({name: number for name, number in as_object(usage).items() if number is not None})
+
+    def _piece(self, data: Json) -> _Piece | None:
+        """The block that an event is about; the latest where it does not say."""
+        index = data.get("index")
+        if isinstance(index, int) and index in self._at:
+            return self._pieces[self._at[index]]  # nearly every event is like this
+        return self._pieces.get(max(self._pieces, default=0)) if as_count(index) is None else None
 
     @staticmethod
-    def _index(data: Object, default: int) -> int:
-        index = data.get("index")
-        return index if isinstance(index, int) else default
+    def _index(data: Json, default: int) -> int:
+        index = as_count(data.get("index"))
+        return default if index is None else index
 
 
-_EVENTS: dict[str, Callable[[Any, Object], Iterable[Delta]]] = {
+_EVENTS: dict[str, Callable[[Any, Json], Iterable[Delta]]] = {
     "message_start": AnthropicDecoder._start,  # pyright: ignore[reportPrivateUsage]
     "content_block_start": AnthropicDecoder._open,  # pyright: ignore[reportPrivateUsage]
     "content_block_delta": AnthropicDecoder._grow,  # pyright: ignore[reportPrivateUsage]

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 from ferrule.errors import ModelError
-from ferrule.redact import scrub
+from ferrule.provider.foreign import as_object, as_text
+from ferrule.provider.refusal import reason, retry_after, retryable
 from ferrule.strict_json import clean
 
-if TYPE_CHECKING:
-    import email.utils as email_utils
-else:
-    from ferrule.lazy import LazyModule
-
-    email_utils = LazyModule("email.utils")
-
 PROVIDER: Final = "anthropic"
-MAX_SAID: Final = 300
-_NEVER = frozenset({400, 401, 402, 403, 404, 413, 422})  # the same bytes get the same answer, whatever a header says
-_AGAIN = frozenset({408, 409, 429})
 _SPENT = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})  # 429 until somebody pays
 _STATUS: dict[str, int] = {  # what stands in for the HTTP status when an error comes inside a stream
     "invalid_request_error": 400,
@@ -34,19 +23,6 @@ _STATUS: dict[str, int] = {  # what stands in for the HTTP status when an error 
     "api_error": 500,
     "timeout_error": 504,
     "overloaded_error": 529,
-}
-_WHAT: dict[int, str] = {
-    400: "the request was refused",
-    401: "the key was not accepted. Check the key",
-    402: "the account has no credit left",
-    403: "the key may not do this. Check its permissions",
-    404: "not found. Check the model's name and the base URL",
-    408: "the server gave up waiting",
-    413: "the request is too large; the API takes 32 MB. Shorten the transcript, or attach files by URL",
-    422: "the request was refused",
-    429: "too many requests",
-    504: "the server gave up waiting",
-    529: "the server is overloaded",
 }
 
 
@@ -66,8 +42,8 @@ def http_error(status: int, headers: Mapping[str, str], data: Any) -> ModelError
         provider=PROVIDER,
         status=status,
         code=code,
-        request_id=headers.get("request-id") or _text(_dict(data).get("request_id")),
-        retryable=_retryable(status, code, headers.get("x-should-retry", "").lower()),
+        request_id=headers.get("request-id") or _text(as_object(data).get("request_id")),
+        retryable=_retryable(status, code, headers),
         retry_after=retry_after(headers),
     )
 
@@ -81,86 +57,40 @@ def stream_error(data: Any) -> ModelError:
     Since 0.1.
     """
     code, message = _said(data)
-    status = _STATUS.get(_text(_dict(_dict(data).get("error")).get("type")) or "", 500)
+    status = _STATUS.get(_text(as_object(as_object(data).get("error")).get("type")) or "", 500)
     return ModelError(
         _reason(status, code, message),
         provider=PROVIDER,
         code=code,
-        request_id=_text(_dict(data).get("request_id")),
-        retryable=_retryable(status, code, ""),
+        request_id=_text(as_object(data).get("request_id")),
+        retryable=_retryable(status, code, {}),
     )
 
 
-def _dict(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
 def _text(value: Any) -> str | None:
-    return clean(value)[:200] if isinstance(value, str) and value else None
+    return clean(as_text(value))[:200] or None
 
 
 def _said(data: Any) -> tuple[str | None, str]:
     """The provider's word for it and its message; of a proxy's page its first characters."""
     if isinstance(data, str):
         return None, data
-    error = _dict(data).get("error")
+    error = as_object(data).get("error")
     if isinstance(error, str):
         return None, error
-    found = _dict(error)
-    code = _text(_dict(found.get("details")).get("error_code")) or _text(found.get("type"))
-    message = found.get("message")
-    return code, message if isinstance(message, str) else ""
+    found = as_object(error)
+    code = _text(as_object(found.get("details")).get("error_code")) or _text(found.get("type"))
+    return code, as_text(found.get("message"))
 
 
 def _reason(status: int, code: str | None, message: str) -> str:
-    what = "the spend limit is reached. Raise it, or wait until it starts anew" if code in _SPENT else _WHAT.get(status)
-    line = " ".join(scrub(clean(message[: 4 * MAX_SAID])).split())
-    short = line if len(line) <= MAX_SAID else line[:MAX_SAID] + "…"
-    return f"{what or 'the server failed'}: {short or 'it says nothing more'}"
+    what = ""
+    if code in _SPENT:
+        what = "the spend limit is reached. Raise it, or wait until it starts anew"
+    elif status == 413:
+        what = "the request is too large; the API takes 32 MB. Shorten the transcript, or attach files by URL"
+    return reason(status, message, what)
 
 
-def _retryable(status: int, code: str | None, advice: str) -> bool:
-    if status in _NEVER or code in _SPENT:
-        return False
-    return advice == "true" if advice in ("true", "false") else status in _AGAIN or status >= 500
-
-
-# -- how long to wait -------------------------------------------------------------------------------------------
-
-
-def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds to wait before the next attempt, as a failed response says.
-
-    A date is counted from the response's own date where it has one, so a wrong
-    clock here does no harm.
-
-    Args:
-        headers: The response headers, in lower case.
-        now: Seconds since the epoch, where the response has no date; default the clock.
-
-    Since 0.1.
-    """
-    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        seconds = _number(headers.get(name, ""))
-        if seconds is not None:
-            return seconds / unit
-    until = _date(headers.get("retry-after", ""))
-    if until is None:
-        return None
-    since = _date(headers.get("date", ""))
-    return max(0.0, until - (since if since is not None else time.time() if now is None else now))
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
-
-
-def _date(text: str) -> float | None:
-    try:
-        return email_utils.parsedate_to_datetime(text).timestamp()
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None
+def _retryable(status: int, code: str | None, headers: Mapping[str, str]) -> bool:
+    return status != 402 and code not in _SPENT and retryable(status, headers)

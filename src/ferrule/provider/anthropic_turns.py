@@ -19,14 +19,15 @@ from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessag
 from ferrule.provider.base import Capabilities, Sent
 from ferrule.provider.transcript import Shown, check_user_part, show_result, wire_id
 from ferrule.strict_json import clean, parse
+from ferrule.tool.names import wire_name
 
 Block = dict[str, Any]
 
 API: Final = "anthropic"
 THINKING: Final = frozenset({"thinking", "redacted_thinking"})
-_FAILED_SILENTLY = "The call failed and said nothing."
 _BYTES = "application/octet-stream"
 _ID = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 _TEXT_KINDS = ("text/", "application/json", "application/xml", "application/yaml")
 # The part of a model's name that does not tell its family: a date, an alias of the newest, a platform's version.
 _EDITION = re.compile(r"(?:[-@]\d{8}|-latest|@latest|@default)?(?:-v\d+(?::\d+)?)?$", re.ASCII)
@@ -96,7 +97,7 @@ def echoed(message: ModelMessage, model: str) -> Sequence[Block] | None:
     if raw is None or raw.api != API or family(raw.model) != model:
         return None
     items = cast("list[Block]", raw.items)
-    text = "".join(item.get("text", "") for item in items if item["type"] == "text")
+    text = "".join(item["text"] for item in items if item["type"] == "text")
     names = [item.get("name") for item in items if item["type"] == "tool_use"]
     return items if text == message.text and names == [call.name for call in message.calls] else None
 
@@ -116,7 +117,12 @@ def _model_blocks(message: ModelMessage, model: str) -> Iterator[Block]:
 
 
 def _use(item: Block, call: Call, id: str) -> Block:
-    return {**item, "id": id, "name": call.name, "input": input_of(call.arguments)}
+    return {**item, "id": id, "name": _name(call.name), "input": input_of(call.arguments)}
+
+
+def _name(name: str) -> str:
+    """The name that the model said, unless it is none that the API takes: then the run has told the model so."""
+    return name if _NAME.fullmatch(name) else wire_name(name)
 
 
 def _unmarked(item: Block) -> Block:
@@ -202,12 +208,9 @@ def _results(messages: Sequence[ToolMessage], capabilities: Capabilities) -> tup
 def _result(message: ToolMessage, id: str, shown: Shown) -> Block:
     rest = [block for part in shown.native for block in _media(part)]
     rest += [block for line in shown.placeholders for block in _text(line)]
-    content: Any = [*_text(shown.text), *rest] if rest else clean(shown.text)
-    if not rest and not shown.text.strip():
-        content = _FAILED_SILENTLY if message.is_error else None
     block: Block = {"type": "tool_result", "tool_use_id": id}
-    if content is not None:
-        block["content"] = content
+    if rest or shown.text.strip():
+        block["content"] = [*_text(shown.text), *rest] if rest else clean(shown.text)
     return {**block, "is_error": True} if message.is_error else block
 
 

@@ -33,8 +33,11 @@ class Settings:
         stop: Texts at which the answer ends.
         max_tokens: Most output tokens of one answer.
         reasoning: How hard to think.
-        tool_choice: `auto`, `none`, `required`, the name of one tool, or names of some.
+        tool_choice: `auto`, `none`, `required`, the name of a tool that must be called, or names of some, one of which
+            must be.
         parallel_calls: Whether the model may ask for several calls at once.
+        download: Whether the URL of every part is read here, through the guard of addresses, and its bytes are sent;
+            else a provider reads those itself that it can.
         timeout: Seconds until a request is given up; between two pieces of a stream too.
         extra: More keys for the request body, as the provider spells them; they win.
         headers: More HTTP headers.
@@ -50,6 +53,7 @@ class Settings:
     reasoning: Effort | None = None
     tool_choice: ToolChoice | None = None
     parallel_calls: bool | None = None
+    download: bool = False
     timeout: float = 600.0
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -132,6 +136,8 @@ class ModelResponse(NamedTuple):
         error: Why the answer cannot be used, with `finish` `error` or `unknown`.
         flagged: Whether it is odd though well-formed: nothing said, or calls announced and none there.
         mended: Answers that the provider itself refused, by position of the call: what the model is told instead.
+        paused: Whether the provider stopped half-way, and goes on when it is sent the transcript with this message
+            last. The agent loop does so a few times; for whoever does not, `finish` says `unknown` or `length`.
 
     Since 0.1.
     """
@@ -144,6 +150,7 @@ class ModelResponse(NamedTuple):
     error: ModelError | None = None
     flagged: bool = False
     mended: Mapping[int, str] = NOTHING
+    paused: bool = False
 
     def but(self, **changes: Any) -> ModelResponse:
         """The same answer with other fields.
@@ -179,7 +186,7 @@ class Capabilities:
         tool_media: Media inside tool results, where the API has a place for them.
         sampling: Temperature and its like.
         strict_tools: Whether tool schemas are sent for strict enforcement.
-        later_system: System text in the middle of a transcript.
+        later_system: System text in the middle of a transcript; else it is told like what a user says.
         streaming: Answers in pieces.
         reasoning: Settings about reasoning; a model that does not reason may refuse them.
 

@@ -6,17 +6,11 @@ differs between models of one API is a flag of `Capabilities`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 from ferrule.content import Part
-from ferrule.lazy import LazyModule
-from ferrule.provider.base import Capabilities, Sent
-
-if TYPE_CHECKING:
-    import logging
-else:
-    logging = LazyModule("logging")
+from ferrule.provider.base import Capabilities
 
 Way = Literal["native", "relocated", "placeholder"]
 Place = Literal["user", "tool"]
@@ -72,7 +66,9 @@ _TYPES: dict[str, frozenset[str]] = {  # media types an API names; all others of
 _OWN_URLS = {"gemini": "https://generativelanguage.googleapis.com/"}  # its Files API: the one address it reads itself
 
 
-def carry(api: str, part: Part | Mapping[str, Any], place: Place, capabilities: Capabilities) -> Carry:
+def carry(
+    api: str, part: Part | Mapping[str, Any], place: Place, capabilities: Capabilities, *, download: bool = False
+) -> Carry:
     """How a media part travels.
 
     Args:
@@ -80,6 +76,7 @@ def carry(api: str, part: Part | Mapping[str, Any], place: Place, capabilities: 
         part: A part that is no text, or its dict.
         place: Whether it stands in a user's message or a tool's result.
         capabilities: What the model takes.
+        download: Whether a URL is read first in any case.
 
     Since 0.1.
     """
@@ -100,27 +97,4 @@ def carry(api: str, part: Part | Mapping[str, Any], place: Place, capabilities: 
     if place == "tool" and way == "native" and not capabilities.tool_media:
         way = "relocated"
     own = source == "url" and api in _OWN_URLS and read("url").startswith(_OWN_URLS[api])
-    return Carry(way, cell.startswith("D") and not own)
-
-
-_WARNED: set[tuple[str, str]] = set()
-
-
-def warn(sent: Iterable[Sent], provider: str) -> None:
-    """Log that parts of tools are left out, once for each provider and kind.
-
-    Args:
-        sent: How each part of a request travels.
-        provider: The provider's name.
-
-    Since 0.1.
-    """
-    for part in sent:
-        if part.way == "placeholder" and (provider, part.kind) not in _WARNED:
-            _WARNED.add((provider, part.kind))
-            logging.getLogger("ferrule.model").warning(
-                "%s does not take the %s that a tool returned: the model is told its type and size. Return text too,"
-                " or take another model. Said once.",
-                provider,
-                part.kind,
-            )
+    return Carry(way, (download or cell.startswith("D")) and source == "url" and way != "placeholder" and not own)

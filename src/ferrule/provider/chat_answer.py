@@ -8,13 +8,14 @@ came, to be sent back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from ferrule.errors import JSONSyntaxError, ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
 from ferrule.provider.base import Decoder, Delta, ModelResponse
+from ferrule.provider.foreign import Json, as_amount, as_count, as_object, as_objects, as_text, told_usage
 from ferrule.provider.openai_error import (
     REFUSED_CALL,
     Said,
@@ -33,6 +34,7 @@ _FINISHES: dict[str, Finish] = {
     "content_filter": "content_filter",
     "error": "error",
 }
+_WHOLE: frozenset[Finish] = frozenset({"stop", "tool_calls"})
 _RAN_OUT: frozenset[Finish] = frozenset({"error", "unknown"})  # not an answer, so nothing of it is sent back
 _STRINGS = ("reasoning_content", "reasoning", "refusal")  # keys of a message that grow from piece to piece
 _KEPT: Final = (*_STRINGS, "reasoning_details", "extra_content")
@@ -40,21 +42,6 @@ _PLAIN = frozenset({"role", "content", "tool_calls"})
 _OF_CALL = frozenset({"id", "index", "type", "function"})
 _JOINED = ("text", "summary", "data")  # keys of a reasoning item that grow
 _WHY_REFUSED = "The provider did not take this call: its arguments do not fit the schema of the tool."
-Object = dict[str, Any]
-
-
-def _object(value: Any) -> Object:
-    return cast("Object", value) if isinstance(value, dict) else {}
-
-
-def _objects(value: Any) -> Iterator[Object]:
-    if isinstance(value, list):
-        yield from (item for item in cast("list[Any]", value) if isinstance(item, dict))
-
-
-def _string(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
 
 # -- calls in pieces --------------------------------------------------------------------------------------------
 
@@ -66,13 +53,13 @@ class _Pieces:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
-    extra: Object = field(default_factory=dict[str, Any])
+    extra: Json = field(default_factory=dict[str, Any])
 
-    def add(self, entry: Object) -> str:
+    def add(self, entry: Json) -> str:
         """Take a piece; returns the name when this piece made it known."""
-        function = _object(entry.get("function"))
-        named = "" if self.name else _string(function.get("name"))
-        self.id, self.name = self.id or _string(entry.get("id")), self.name or named
+        function = as_object(entry.get("function"))
+        named = "" if self.name else as_text(function.get("name"))
+        self.id, self.name = self.id or as_text(entry.get("id")), self.name or named
         piece = function.get("arguments")
         if piece is not None:
             self.arguments.append(piece if isinstance(piece, str) else arguments_text(piece))
@@ -90,7 +77,7 @@ class _Calls:
         self._by_index: dict[int, _Pieces] = {}
         self._latest: _Pieces | None = None
 
-    def add(self, entry: Object) -> str:
+    def add(self, entry: Json) -> str:
         """Take one piece of a stream; returns the call's name when this piece made it known."""
         call = self._meant(entry)
         if call is None:
@@ -101,7 +88,7 @@ class _Calls:
         self._latest = call
         return named
 
-    def open(self, entry: Object) -> _Pieces:
+    def open(self, entry: Json) -> _Pieces:
         call = _Pieces()
         self.all.append(call)
         index = entry.get("index")
@@ -109,9 +96,9 @@ class _Calls:
             self._by_index[index] = call
         return call
 
-    def _meant(self, entry: Object) -> _Pieces | None:
+    def _meant(self, entry: Json) -> _Pieces | None:
         """The call that a piece goes on with; None when it begins one."""
-        id, name = _string(entry.get("id")), _string(_object(entry.get("function")).get("name"))
+        id, name = as_text(entry.get("id")), as_text(as_object(entry.get("function")).get("name"))
         index = entry.get("index")
         numbered = self._by_index.get(index) if isinstance(index, int) else None
         if id:
@@ -148,7 +135,7 @@ def _ends_early(text: str) -> bool:
 # -- pieces of what is sent back --------------------------------------------------------------------------------
 
 
-def _merge_details(known: list[Object], piece: Object) -> None:
+def _merge_details(known: list[Json], piece: Json) -> None:
     """Add a piece of `reasoning_details` to the item that it belongs to."""
     index = piece.get("index")
     same = [item for item in known if _same_item(item, piece)]
@@ -163,43 +150,45 @@ def _merge_details(known: list[Object], piece: Object) -> None:
             item[key] = value
 
 
-def _same_item(item: Object, piece: Object) -> bool:
+def _same_item(item: Json, piece: Json) -> bool:
     if any(item.get(key) != piece.get(key) for key in ("type", "index")):
         return False
     return item.get("id") is None or piece.get("id") in (None, item["id"])
 
 
-def _merge_content(known: list[Object], piece: Object) -> None:
+def _merge_content(known: list[Json], piece: Json) -> None:
     """Add a piece of a content list: text to text, thinking to thinking."""
     kind = piece.get("type")
     if not known or known[-1].get("type") != kind or kind not in ("text", "thinking"):
-        thoughts = {"thinking": [dict(item) for item in _objects(piece.get("thinking"))]} if kind == "thinking" else {}
+        thoughts = (
+            {"thinking": [dict(item) for item in as_objects(piece.get("thinking"))]} if kind == "thinking" else {}
+        )
         known.append({**piece, **thoughts})
         return
     last = known[-1]
     if kind == "text":
-        last["text"] = _string(last.get("text")) + _string(piece.get("text"))
+        last["text"] = as_text(last.get("text")) + as_text(piece.get("text"))
         return
-    for item in _objects(piece.get("thinking")):
+    for item in as_objects(piece.get("thinking")):
         _merge_content(last["thinking"], item)
     last.update((k, v) for k, v in piece.items() if k != "thinking" and v is not None)
 
 
 def _text_of(content: Any) -> str:
     if not isinstance(content, list):
-        return _string(content)
-    return "".join(_string(c.get("text")) for c in _objects(cast("Any", content)) if c.get("type") == "text")
+        return as_text(content)
+    return "".join(as_text(c.get("text")) for c in as_objects(cast("Any", content)) if c.get("type") == "text")
 
 
-def _reasoning_of(message: Object) -> str:
+def _reasoning_of(message: Json) -> str:
     """Readable reasoning; one place only, since some servers say it in two."""
-    found = _string(message.get("reasoning_content")) or _string(message.get("reasoning"))
+    found = as_text(message.get("reasoning_content")) or as_text(message.get("reasoning"))
     if found:
         return found
-    details = "".join(_string(d.get("text") or d.get("summary")) for d in _objects(message.get("reasoning_details")))
+    details = "".join(as_text(d.get("text") or d.get("summary")) for d in as_objects(message.get("reasoning_details")))
     if details or not isinstance(message.get("content"), list):
         return details
-    thoughts = (c for c in _objects(message["content"]) if c.get("type") == "thinking")
+    thoughts = (c for c in as_objects(message["content"]) if c.get("type") == "thinking")
     return "".join(_text_of(t.get("thinking")) for t in thoughts)
 
 
@@ -217,51 +206,53 @@ class _Collected:
         self.text: list[str] = []
         self.reasoning: list[str] = []
         self.grown: dict[str, list[str]] = {}
-        self.opaque: Object = {}
-        self.content: list[Object] | None = None
+        self.opaque: Json = {}
+        self.content: list[Json] | None = None
         self.calls = _Calls()
 
-    def head(self, data: Object) -> None:
+    def head(self, data: Json) -> None:
         """What is said of the answer as a whole, wherever it comes."""
-        self.answered_by = _string(data.get("model")) or self.answered_by
-        self.id = self.id or _string(data.get("id")) or None
+        self.answered_by = as_text(data.get("model")) or self.answered_by
+        self.id = self.id or as_text(data.get("id")) or None
         usage = data.get("usage")
         if "x_groq" in data:
-            groq = _object(data["x_groq"])
-            self.id, usage = _string(groq.get("id")) or self.id, usage or groq.get("usage")
+            groq = as_object(data["x_groq"])
+            self.id, usage = as_text(groq.get("id")) or self.id, usage or groq.get("usage")
         if usage:
-            self.usage = read_usage(_object(usage))
+            self.usage = read_usage(as_object(usage)) or self.usage
 
-    def ends(self, choice: Object) -> None:
-        self.word = _string(choice.get("finish_reason")) or self.word
+    def ends(self, choice: Json) -> None:
+        word = as_text(choice.get("finish_reason"))
+        if word and _FINISHES.get(self.word or "", "stop") in _WHOLE:  # once it was cut, no later word makes it whole
+            self.word = word
 
     # a whole message
 
-    def take(self, message: Object) -> None:
+    def take(self, message: Json) -> None:
         """Take a whole message."""
         content = message.get("content")
         self.text.append(_text_of(content))
         self.reasoning.append(_reasoning_of(message))
-        self.content = list(_objects(cast("Any", content))) if isinstance(content, list) else None
+        self.content = list(as_objects(cast("Any", content))) if isinstance(content, list) else None
         self.opaque = {k: message[k] for k in _KEPT if message.get(k)}
-        for entry in _objects(message.get("tool_calls")):
+        for entry in as_objects(message.get("tool_calls")):
             self.calls.open(entry).add(entry)
 
     # a piece of one
 
-    def grow(self, delta: Object) -> list[Delta]:
+    def grow(self, delta: Json) -> list[Delta]:
         """Take a piece of a message."""
         content: Any = delta.get("content")
         if self.content is None and not isinstance(content, list) and _PLAIN.issuperset(delta):
-            found = self._say(_string(content))  # nearly every piece is like this
+            found = self._say(as_text(content))  # nearly every piece is like this
         else:
             self._keep(delta)
             reasoning = _reasoning_of(delta)
             self.reasoning.append(reasoning)
             found = [Delta("reasoning", reasoning)] if reasoning else []
-            found += self._say(_text_of(content), _string(delta.get("refusal")))
+            found += self._say(_text_of(content), as_text(delta.get("refusal")))
         if "tool_calls" in delta:
-            named = (self.calls.add(entry) for entry in _objects(delta["tool_calls"]))
+            named = (self.calls.add(entry) for entry in as_objects(delta["tool_calls"]))
             found.extend(Delta("call", name) for name in named if name)
         return found
 
@@ -269,13 +260,13 @@ class _Collected:
         self.text.append(text)
         return [Delta("text", text + refusal)] if text or refusal else []
 
-    def _keep(self, delta: Object) -> None:
+    def _keep(self, delta: Json) -> None:
         for key in _STRINGS:
-            if _string(delta.get(key)):
+            if as_text(delta.get(key)):
                 self.grown.setdefault(key, []).append(delta[key])
-        for item in _objects(delta.get("reasoning_details")):
+        for item in as_objects(delta.get("reasoning_details")):
             _merge_details(self.opaque.setdefault("reasoning_details", []), item)
-        self.opaque.setdefault("extra_content", {}).update(_object(delta.get("extra_content")))
+        self.opaque.setdefault("extra_content", {}).update(as_object(delta.get("extra_content")))
         self._keep_content(delta.get("content"))
 
     def _keep_content(self, content: Any) -> None:
@@ -284,7 +275,7 @@ class _Collected:
             so_far = "".join(self.text)
             self.content = [{"type": "text", "text": so_far}] if so_far else []
         if self.content is not None and content:
-            items: Iterable[Object] = _objects(cast("Any", content)) if listed else [{"type": "text", "text": content}]
+            items: Iterable[Json] = as_objects(cast("Any", content)) if listed else [{"type": "text", "text": content}]
             for item in items:
                 _merge_content(self.content, item)
 
@@ -309,7 +300,7 @@ class _Collected:
     def finish(self, *, cut: bool = False) -> ModelResponse:
         """The response."""
         self.opaque.update((key, clean("".join(pieces))) for key, pieces in self.grown.items())
-        text, refusal = self.said(), _string(self.opaque.get("refusal"))
+        text, refusal = self.said(), as_text(self.opaque.get("refusal"))
         finish = "unknown" if cut else self._finish(refusal)
         calls = self.made_calls(finish)
         message = ModelMessage(
@@ -360,7 +351,7 @@ _COUNTS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 
 
-def read_usage(usage: Mapping[str, Any]) -> Usage:
+def read_usage(usage: Mapping[str, Any]) -> Usage | None:
     """What an answer consumed, as far as the server says.
 
     Args:
@@ -369,9 +360,8 @@ def read_usage(usage: Mapping[str, Any]) -> Usage:
     Since 0.1.
     """
     known = {name: _first_count(usage, paths) for name, paths in _COUNTS.items()}
-    cost: object = usage.get("cost")
-    money = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None
-    return Usage(known["input"], known["output"], known["cached"], known["reasoning"], money)
+    cost = as_amount(usage.get("cost"))
+    return told_usage(Usage(known["input"], known["output"], known["cached"], known["reasoning"], cost))
 
 
 def _first_count(usage: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> int | None:
@@ -381,23 +371,23 @@ def _first_count(usage: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> 
 def _count(usage: Mapping[str, Any], path: tuple[str, ...]) -> int | None:
     found: Any = usage
     for key in path:
-        found = _object(found).get(key)
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+        found = as_object(found).get(key)
+    return as_count(found)
 
 
 # -- the two ways -----------------------------------------------------------------------------------------------
 
 
-def _is_error(data: Object) -> bool:
+def _is_error(data: Json) -> bool:
     return bool(data.get("error")) or data.get("object") == "error"
 
 
-def _choice(data: Object) -> Object | None:
+def _choice(data: Json) -> Json | None:
     """The candidate that counts: we ask for one only."""
     choices: object = data.get("choices")
     for choice in cast("list[Any]", choices) if isinstance(choices, list) else ():
-        if isinstance(choice, dict) and not cast("Object", choice).get("index"):
-            return cast("Object", choice)
+        if isinstance(choice, dict) and not cast("Json", choice).get("index"):
+            return cast("Json", choice)
     return None
 
 
@@ -440,7 +430,7 @@ def whole_answer(api: str, data: Any, model: str) -> ModelResponse:
 
     Since 0.1.
     """
-    body = _object(data)
+    body = as_object(data)
     choice = _choice(body) or {}
     failed = body if _is_error(body) else choice if _is_error(choice) else None
     if failed is not None:
@@ -454,7 +444,7 @@ def whole_answer(api: str, data: Any, model: str) -> ModelResponse:
     answer = _Collected(api, model)
     answer.head(body)
     answer.ends(choice)
-    answer.take(_object(choice["message"]))
+    answer.take(as_object(choice["message"]))
     return answer.finish()
 
 
@@ -489,7 +479,7 @@ class ChatDecoder(Decoder):
             return ()
         if self._refused is not None or self._done:
             return ()
-        chunk = _object(data)
+        chunk = as_object(data)
         if event == "error" or _is_error(chunk):
             return self._fail(read_error(data))
         self._answer.head(chunk)
@@ -499,7 +489,7 @@ class ChatDecoder(Decoder):
         if _is_error(choice):
             return self._fail(read_error(choice))
         self._answer.ends(choice)
-        return self._answer.grow(_object(choice.get("delta")))
+        return self._answer.grow(as_object(choice.get("delta")))
 
     def _fail(self, said: Said) -> Iterable[Delta]:
         answer = self._answer

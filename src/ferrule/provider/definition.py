@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from ferrule.provider.base import ModelRequest
 from ferrule.provider.schema import Dialect, lower
 from ferrule.strict_json import clean
 from ferrule.tool.names import wire_name
@@ -56,6 +57,44 @@ _FORMATS: dict[Wire, _Format] = {
     "gemini": _Format("parametersJsonSchema", dialect="gemini", wrap_all=_declarations),
     "gemini-openapi": _Format("parameters", dialect="gemini-openapi", wrap_all=_declarations),
 }
+
+
+class Choice(NamedTuple):
+    """What the model is told of calling tools.
+
+    Args:
+        mode: Whether it decides, calls none, or must call one.
+        names: Wire names of those it must call one of; empty when all will do.
+
+    Since 0.1.
+    """
+
+    mode: Literal["auto", "none", "required"]
+    names: tuple[str, ...] = ()
+
+
+_CHOICES: dict[str, Choice] = {"auto": Choice("auto"), "none": Choice("none"), "required": Choice("required")}
+
+
+def tool_choice(request: ModelRequest) -> Choice | None:
+    """The tool choice of a request, the same for all adapters; None when there is nothing to choose among, or to say.
+
+    Args:
+        request: The question. Names of some tools mean that one of them must be called, no name at all means none.
+
+    Raises:
+        UnknownToolError: A tool that is named is not there.
+
+    Since 0.1.
+    """
+    tools, wanted = request.tools, request.settings.tool_choice
+    if wanted is None:
+        return None
+    if isinstance(wanted, str) and wanted in _CHOICES:
+        return _CHOICES[wanted] if tools else None
+    named = (wanted,) if isinstance(wanted, str) else wanted
+    names = tuple(dict.fromkeys(tools.filter([name]).wire_names[0] for name in named))
+    return Choice("required", names) if names else _CHOICES["none"] if tools else None
 
 
 def tool_definitions(definitions: Iterable[ToolDefinition], wire: Wire, *, strict: bool | None = None) -> list[Entry]:

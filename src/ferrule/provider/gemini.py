@@ -26,21 +26,16 @@ from ferrule.provider.base import (
     OutputSchema,
     Sent,
     Settings,
-    ToolChoice,
     Wire,
 )
-from ferrule.provider.definition import tool_definitions
+from ferrule.provider.definition import tool_choice, tool_definitions
+from ferrule.provider.foreign import Json, as_object, as_objects, as_text
 from ferrule.provider.gemini_answer import (
     API,
     GeminiDecoder,
-    Json,
-    items_of,
-    mapping,
     present,
-    refusal,
-    single,
+    refused,
     texts,
-    word,
 )
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import check_user_part, encode, show_result
@@ -126,7 +121,7 @@ class Gemini(Wire):
             "contents": b"[" + contents + b"]",
             "systemInstruction": system,
             "tools": _tools(request.tools, self._schemas) if len(request.tools) else None,
-            "toolConfig": _tool_config(request.tools, request.settings.tool_choice),
+            "toolConfig": _tool_config(request),
             "generationConfig": self._generation(request, model, capabilities),
             "continuationToken": token,
         }
@@ -164,15 +159,12 @@ class Gemini(Wire):
     def error(self, status: int, headers: Mapping[str, str], data: Any) -> ModelError:
         """What a refusal means.
 
-        The provider's message is not repeated: it can quote the request. Of it, only
-        the places that it complains about are kept.
-
         Args:
             status: The HTTP status.
             headers: The response headers, in lower case.
             data: The body, JSON or text.
         """
-        return refusal(status, headers, mapping(mapping(single(data)).get("error")))
+        return refused(status, headers, data)
 
 
 # -- models -----------------------------------------------------------------------------------------------------
@@ -284,20 +276,12 @@ def _check_parameters(tool: str, schema: Json) -> None:
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 
-def _tool_config(tools: Toolset, choice: ToolChoice | None) -> Json | None:
-    if choice is None or not len(tools):
+def _tool_config(request: ModelRequest) -> Json | None:
+    choice = tool_choice(request)
+    if choice is None:
         return None
-    if isinstance(choice, str) and choice in _MODES:
-        return {"functionCallingConfig": {"mode": _MODES[choice]}}
-    names = [_declared(tools, name) for name in ([choice] if isinstance(choice, str) else choice)]
-    if not names:
-        return {"functionCallingConfig": {"mode": "NONE"}}
-    return {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": names}}
-
-
-def _declared(tools: Toolset, name: str) -> str:
-    """The name a tool is declared under; raises UnknownToolError, a UsageError, for one that is not there."""
-    return wire_name(name) if tools[name] else name
+    config = {"mode": _MODES[choice.mode], "allowedFunctionNames": list(choice.names) or None}
+    return {"functionCallingConfig": present(config)}
 
 
 # -- the transcript ---------------------------------------------------------------------------------------------
@@ -316,7 +300,7 @@ def _continued(messages: Sequence[Message], model: str) -> tuple[Sequence[Messag
 
 
 def _token(message: ModelMessage, model: str) -> str | None:
-    return word(_kept(message, model).get("continuationToken"))
+    return as_text(_kept(message, model).get("continuationToken")) or None
 
 
 def _kept(message: ModelMessage, model: str) -> Json:
@@ -324,7 +308,7 @@ def _kept(message: ModelMessage, model: str) -> Json:
     raw = message.raw
     if raw is None or raw.api != API or _family(raw.model) != _family(model):
         return {}
-    return mapping(raw.items)
+    return as_object(raw.items)
 
 
 def _joined(messages: Sequence[Message], model: str) -> Sequence[Message]:
@@ -403,13 +387,13 @@ def _identified(call: Call, rest: Json) -> Json:
 
 
 def _model_parts(message: ModelMessage, model: str) -> list[Json]:
-    parts = _echo(message, items_of(_kept(message, model).get("parts"))) or _rebuilt(message)
+    parts = _echo(message, as_objects(_kept(message, model).get("parts"))) or _rebuilt(message)
     return _signed(parts) if _thinks_in_levels(model) else parts
 
 
 def _echo(message: ModelMessage, parts: list[Json]) -> list[Json]:
     """The parts as they came; none when the message was changed since: then its text and calls are what counts."""
-    names = [mapping(part["functionCall"]).get("name") or "" for part in parts if "functionCall" in part]
+    names = [as_object(part["functionCall"]).get("name") or "" for part in parts if "functionCall" in part]
     if names != [call.name for call in message.calls] or "".join(texts(parts, thought=False)) != message.text:
         return []
     calls = iter(message.calls)
@@ -418,7 +402,7 @@ def _echo(message: ModelMessage, parts: list[Json]) -> list[Json]:
 
 def _same_call(part: Json, call: Call) -> Json:
     """The part itself, unless its call goes by another id or name here: a provider may use one id twice."""
-    said = mapping(part["functionCall"])
+    said = as_object(part["functionCall"])
     ours = _identified(call, {})
     if (said.get("id") or None, said.get("name")) == (ours.get("id"), ours["name"]):
         return part
@@ -434,7 +418,7 @@ def _rebuilt(message: ModelMessage) -> list[Json]:
 def _arguments(call: Call) -> Json:
     """An object, as the API wants: what a model wrote that is none, its error result tells it about."""
     try:
-        return mapping(parse(call.arguments))
+        return as_object(parse(call.arguments))
     except JSONSyntaxError:
         return {}
 

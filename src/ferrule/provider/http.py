@@ -21,8 +21,8 @@ from ferrule.errors import FetchError, ModelError, UsageError
 from ferrule.guard import checked_headers, describe, fetch
 from ferrule.lazy import LazyModule
 from ferrule.provider.base import Capabilities, Decoder, Delta, ModelRequest, ModelResponse, Wire
-from ferrule.provider.capability import warn
 from ferrule.provider.pool import Origin, Pool, pool
+from ferrule.provider.refusal import unquoted
 from ferrule.provider.sse import Event, EventReader
 from ferrule.provider.transcript import fetched
 from ferrule.redact import MASK, scrub
@@ -207,8 +207,6 @@ class WireModel:
         if messages is not request.messages:
             request = request.but(messages=messages)
         body = self._wire.body(request, self._model, self._capabilities, stream=stream)
-        if body.sent:
-            warn(body.sent, self._provider)
         url = self._base + "/" + self._wire.path(self._model, stream=stream).lstrip("/")
         limit = request.settings.timeout
         made = httpx2.Request(
@@ -223,7 +221,7 @@ class WireModel:
             content=body.json,
             extensions={"timeout": {"connect": min(limit, CONNECT_SECONDS), "read": limit, "write": limit}},
         )
-        return _Exchange(self._provider, made, self._origin, key)
+        return _Exchange(self._provider, made, self._origin, key, request)
 
     def _sent_key(self) -> str | None:
         key = (self._key() or "").strip()
@@ -246,7 +244,8 @@ class WireModel:
             return content.file(got.body, mime_type=got.content_type)
 
         try:
-            return await fetched(request.messages, self._wire.api, self._capabilities, download)
+            every = request.settings.download
+            return await fetched(request.messages, self._wire.api, self._capabilities, download, every=every)
         except FetchError as error:
             reason, retryable = f"the URL of a part cannot be read: {error}", error.retryable
         raise ModelError(reason, provider=self._provider, retryable=retryable)
@@ -366,10 +365,13 @@ def _shown(body: bytes) -> str:
 class _Exchange:
     """One request and its answer: opened and closed with `async with`, and what went wrong meanwhile."""
 
-    def __init__(self, provider: str, made: httpx2.Request, origin: Origin, key: str | None) -> None:
+    def __init__(
+        self, provider: str, made: httpx2.Request, origin: Origin, key: str | None, asked: ModelRequest
+    ) -> None:
         self._provider = provider
         self._made = made
         self._origin = origin
+        self._asked = asked
         self._key = key if key and len(key) >= _SHORT_KEY else None
         self._pool: Pool | None = None
         self._answer: httpx2.Response | None = None
@@ -479,11 +481,9 @@ class _Exchange:
         return response.but(request_id=response.request_id or self.request_id, error=error)
 
     def masked(self, error: ModelError) -> ModelError:
-        """The error without the key, which some servers say back, and with the request's id."""
-        if error.request_id and not (self._key and self._key in str(error)):
-            return error
+        """The error without key and prompt, which some servers say back, and with the request's id."""
         return ModelError(
-            self._without_key(error.reason),
+            unquoted(self._without_key(error.reason), self._asked),
             provider=error.provider,
             status=error.status,
             code=error.code and self._without_key(error.code),

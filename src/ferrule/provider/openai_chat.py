@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from ferrule.content import Part
 from ferrule.errors import JSONSyntaxError, ModelError, UsageError
-from ferrule.message import Call, Message, ModelMessage, Raw, ToolMessage, UserMessage
+from ferrule.message import Call, Message, ModelMessage, Raw, SystemMessage, ToolMessage, UserMessage
 from ferrule.provider.base import (
     Body,
     Capabilities,
@@ -26,11 +26,12 @@ from ferrule.provider.base import (
     Settings,
     Wire,
 )
-from ferrule.provider.chat_answer import ChatDecoder, Object, refused_call, whole_answer
-from ferrule.provider.definition import tool_definitions
+from ferrule.provider.chat_answer import ChatDecoder, refused_call, whole_answer
+from ferrule.provider.definition import Choice, tool_choice, tool_definitions
+from ferrule.provider.foreign import Json
 from ferrule.provider.openai_error import model_error, read_error
 from ferrule.provider.schema import lower
-from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, wire_id
+from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, told_in_words, wire_id
 from ferrule.strict_json import clean, dumps, parse
 from ferrule.tool.names import wire_name
 from ferrule.tool.toolset import Toolset
@@ -120,7 +121,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         Dialect("vllm", max_tokens="max_tokens"),
     )
 }
-_MARKS: dict[CacheMark, Object] = {
+_MARKS: dict[CacheMark, Json] = {
     "prompt_cache_breakpoint": {"mode": "explicit"},
     "cache_control": {"type": "ephemeral"},
 }
@@ -228,41 +229,33 @@ def _definitions(tools: Toolset, strict: bool) -> dict[str, bytes]:
 
 def _tools(dialect: Dialect, request: ModelRequest, capabilities: Capabilities) -> dict[str, bytes]:
     """The keys that speak of tools; none without a tool, as servers refuse a choice among nothing."""
-    settings, definitions = request.settings, _definitions(request.tools, capabilities.strict_tools and dialect.strict)
-    fields: dict[str, bytes] = {}
-    if settings.tool_choice is not None:
-        choice, offered = _choice(dialect, settings.tool_choice, request.tools)
-        fields["tool_choice"] = dumps(choice)
-        definitions = {n: d for n, d in definitions.items() if offered is None or n in offered}
+    definitions = _definitions(request.tools, capabilities.strict_tools and dialect.strict)
+    choice, parallel = tool_choice(request), request.settings.parallel_calls
     if not definitions:
         return {}
-    if settings.parallel_calls is not None:
-        fields["parallel_tool_calls"] = dumps(settings.parallel_calls)
+    fields: dict[str, bytes] = {}
+    if choice is not None:
+        fields["tool_choice"] = dumps(_choice(dialect, choice))
+        if len(choice.names) > 1 and not dialect.subset:
+            definitions = {name: definitions[name] for name in choice.names}
+    if parallel is not None:
+        fields["parallel_tool_calls"] = dumps(parallel)
     return {"tools": b"[" + b",".join(definitions.values()) + b"]", **fields}
 
 
-def _choice(dialect: Dialect, wanted: str | Sequence[str], tools: Toolset) -> tuple[Any, Sequence[str] | None]:
-    """The `tool_choice`, and which tools to send when not all."""
-    words = {"auto": "auto", "none": "none", "required": dialect.required}
-    if isinstance(wanted, str) and wanted in words:
-        return words[wanted], None
-    names = [_known(tools, name) for name in dict.fromkeys([wanted] if isinstance(wanted, str) else wanted)]
-    named = [{"type": "function", "function": {"name": name}} for name in names]
-    if len(named) < 2:
-        return (named[0] if named else "none"), None
-    if dialect.subset:
-        return {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": named}}, None
-    return dialect.required, names
+def _choice(dialect: Dialect, choice: Choice) -> Any:
+    """The `tool_choice`; a choice among some that the server does not know is one among all that are sent."""
+    named = [{"type": "function", "function": {"name": name}} for name in choice.names]
+    if len(named) == 1:
+        return named[0]
+    if named and dialect.subset:
+        return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": named}}
+    return dialect.required if choice.mode == "required" else choice.mode
 
 
-def _known(tools: Toolset, name: str) -> str:
-    tools[name]  # raises for a name that is not there
-    return name if name in tools.wire_names else wire_name(name)
-
-
-def _options(dialect: Dialect, settings: Settings, capabilities: Capabilities, *, stream: bool) -> Object:
+def _options(dialect: Dialect, settings: Settings, capabilities: Capabilities, *, stream: bool) -> Json:
     sampling = capabilities.sampling
-    found: Object = {
+    found: Json = {
         "temperature": settings.temperature if sampling else None,
         "top_p": settings.top_p if sampling else None,
         dialect.seed: settings.seed,
@@ -282,7 +275,7 @@ def _options(dialect: Dialect, settings: Settings, capabilities: Capabilities, *
     return found
 
 
-def _response_format(output: OutputSchema) -> Object:
+def _response_format(output: OutputSchema) -> Json:
     lowered = lower(output.schema, "openai-strict" if output.strict else "openai")
     shape = {"name": output.name, "schema": lowered.schema, "strict": lowered.strict_ok}
     return {"type": "json_schema", "json_schema": shape}
@@ -321,16 +314,16 @@ def _turns(
     return b",".join(filter(None, (head, rest))), (*sent, *more)
 
 
-def _marked(dialect: Dialect, part: Object) -> Object:
+def _marked(dialect: Dialect, part: Json) -> Json:
     return {**part, dialect.mark: _MARKS[dialect.mark]} if dialect.mark is not None else part
 
 
 def _folded(
-    history: _History, messages: Sequence[Message], text: Object
+    history: _History, messages: Sequence[Message], text: Json
 ) -> tuple[bytes, tuple[Sent, ...], Sequence[Message]]:
     """The first user turn with the instructions in front, and the messages after it."""
     sent: list[Sent] = []
-    parts: list[Object] = []
+    parts: list[Json] = []
     if messages and isinstance(messages[0], UserMessage):
         content = history.content(messages[0], sent)
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -355,7 +348,7 @@ class _History:
         form = self.dialect.ids
         return wire_id(call, form=form.form, length=form.length, keep=self.keep)
 
-    def group(self, group: list[Message]) -> tuple[list[Object], list[Sent]]:
+    def group(self, group: list[Message]) -> tuple[list[Json], list[Sent]]:
         """The turns of one group: results first, without a gap; then their media; then what the user said."""
         if isinstance(group[0], ModelMessage):
             return [self.model_turn(group[0])], []
@@ -367,7 +360,7 @@ class _History:
         said = [{"role": "user", "content": media}] if media else []
         for message in group:
             if isinstance(message, UserMessage):
-                said.append({"role": "user", "content": self.content(message, sent)})
+                said.append({"role": self.role(message), "content": self.content(message, sent)})
         if turns and said and self.dialect.bridge:
             turns.append({"role": "assistant", "content": self.dialect.bridge})
         return turns + said, sent
@@ -378,31 +371,32 @@ class _History:
         where = self.dialect.where
         return show_result(message, self.dialect.api, self.capabilities, wire_id=self.id(message.call), where=where)
 
-    def tool_turn(self, message: ToolMessage, shown: Shown) -> Object:
-        text = shown.text
-        if message.is_error and not text.lower().startswith("error"):
-            text = f"Error: {text}"  # there is no flag for it
-        lines = "\n".join(filter(None, (text, *shown.placeholders)))
-        return {"role": "tool", "tool_call_id": self.id(message.call), "content": clean(lines)}
+    def tool_turn(self, message: ToolMessage, shown: Shown) -> Json:
+        return {"role": "tool", "tool_call_id": self.id(message.call), "content": clean(told_in_words(message, shown))}
 
-    def relocated(self, label: str, part: Part) -> tuple[Object, Object]:
+    def relocated(self, label: str, part: Part) -> tuple[Json, Json]:
         return {"type": "text", "text": clean(label)}, self.part(part)
 
     # what the user said
 
-    def content(self, message: UserMessage, sent: list[Sent]) -> str | list[Object]:
+    def role(self, message: UserMessage) -> str:
+        """Who speaks: system text later on is the user's where the server, or the model, takes no other."""
+        later = isinstance(message, SystemMessage) and self.capabilities.later_system
+        return self.dialect.system if later else "user"
+
+    def content(self, message: UserMessage, sent: list[Sent]) -> str | list[Json]:
         sent += [check_user_part(p, self.dialect.api, self.capabilities) for p in message.parts if p.type != "text"]
         if len(message.parts) == 1 and message.parts[0].type == "text":
             return message.parts[0].text or ""
         return [self.part(part) for part in message.parts]
 
-    def part(self, part: Part) -> Object:
+    def part(self, part: Part) -> Json:
         return _PARTS[f"{part.type} {self.dialect.pdf}" if part.type == "file" else part.type](part)
 
     # what the model said
 
-    def model_turn(self, message: ModelMessage) -> Object:
-        turn: Object = {"role": "assistant", "content": clean(message.text)}
+    def model_turn(self, message: ModelMessage) -> Json:
+        turn: Json = {"role": "assistant", "content": clean(message.text)}
         if message.calls and not message.text:
             turn["content"] = "" if self.dialect.empty == "text" else None
         kept = self.kept(message.raw)
@@ -411,20 +405,20 @@ class _History:
         if turn["content"] is None and self.dialect.empty == "omit":
             del turn["content"]
         if message.calls:
-            more = cast("list[Object]", extras) if isinstance(extras, list) else list[Object]()
+            more = cast("list[Json]", extras) if isinstance(extras, list) else list[Json]()
             if len(more) != len(message.calls):
-                more = [Object() for _ in message.calls]
+                more = [Json() for _ in message.calls]
             turn["tool_calls"] = [self.call(c, m) for c, m in zip(message.calls, more, strict=True)]
         return turn
 
-    def kept(self, raw: Raw | None) -> Object:
+    def kept(self, raw: Raw | None) -> Json:
         """What only its sender understands: given back to the same API and family of models, else left out whole."""
         if raw is None or raw.api != self.dialect.api or _family(raw.model) != self.family:
             return {}
         items: object = raw.items
-        return dict(cast("Object", items)) if isinstance(items, dict) else {}
+        return dict(cast("Json", items)) if isinstance(items, dict) else {}
 
-    def call(self, call: Call, more: Object) -> Object:
+    def call(self, call: Call, more: Json) -> Json:
         function = {"name": wire_name(call.name), "arguments": sent_arguments(call.arguments)}
         return {**more, "id": self.id(call), "type": "function", "function": function}
 
@@ -459,28 +453,28 @@ def _address(part: Part) -> str:
     return part.url if part.url is not None else f"data:{part.mimeType};base64,{part.data}"
 
 
-def _text_part(part: Part) -> Object:
+def _text_part(part: Part) -> Json:
     return {"type": "text", "text": part.text}
 
 
-def _image(part: Part) -> Object:
+def _image(part: Part) -> Json:
     return {"type": "image_url", "image_url": {"url": _address(part)}}
 
 
-def _file(part: Part) -> Object:
+def _file(part: Part) -> Json:
     return {"type": "file", "file": {"filename": part.name or "document.pdf", "file_data": _address(part)}}
 
 
-def _document(part: Part) -> Object:
+def _document(part: Part) -> Json:
     return {"type": "document_url", "document_url": _address(part)}
 
 
-def _audio(part: Part) -> Object:
+def _audio(part: Part) -> Json:
     format = "wav" if part.mimeType == "audio/wav" else "mp3"
     return {"type": "input_audio", "input_audio": {"data": part.data or part.url, "format": format}}
 
 
-_PARTS: dict[str, Callable[[Part], Object]] = {
+_PARTS: dict[str, Callable[[Part], Json]] = {
     "text": _text_part,
     "image": _image,
     "file file": _file,

@@ -6,41 +6,17 @@ flat, a code in words or in digits, a text, a page of HTML from a proxy.
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from ferrule.errors import JSONSyntaxError, ModelError
 from ferrule.message import Call
-from ferrule.redact import scrub
+from ferrule.provider.refusal import reason, retry_after, retryable
 from ferrule.strict_json import clean, dumps, parse
 
-if TYPE_CHECKING:
-    import email.utils as email_utils
-else:
-    from ferrule.lazy import LazyModule
-
-    email_utils = LazyModule("email.utils")
-
-MAX_SAID = 300
 REFUSED_CALL: Final = "tool_use_failed"
-_AGAIN = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
-_NEVER = frozenset({400, 401, 403, 404, 413, 422})  # the same bytes get the same answer, whatever a header says
 _SPENT = frozenset({"insufficient_quota"})
-_WHAT: dict[int, str] = {
-    400: "the request was refused",
-    401: "the key was not accepted. Check the key",
-    402: "the account has no credit left",
-    403: "the key may not do this. Check its permissions",
-    404: "not found. Check the model's name and the base URL",
-    408: "the server gave up waiting",
-    413: "the request is too large. Shorten the transcript or its parts",
-    422: "the request was refused",
-    429: "too many requests",
-    529: "the server is overloaded",
-}
 
 
 class Said(NamedTuple):
@@ -142,7 +118,7 @@ def model_error(provider: str, status: int | None, headers: Mapping[str, str], s
     known = said.status if status is None or status < 400 else status
     wait = retry_after(headers)
     return ModelError(
-        f"{_WHAT.get(known or 0, 'the server failed')}: {_shown(said.message)}",
+        reason(known, said.message),
         provider=provider,
         status=known,
         code=said.code,
@@ -152,59 +128,12 @@ def model_error(provider: str, status: int | None, headers: Mapping[str, str], s
     )
 
 
-def _shown(message: str) -> str:
-    """A message for logs: one line, no credential, not endless."""
-    line = " ".join(scrub(clean(message[: 4 * MAX_SAID])).split())
-    return (line if len(line) <= MAX_SAID else line[:MAX_SAID] + "…") or "it says nothing more"
-
-
 def _retryable(status: int | None, headers: Mapping[str, str], code: str | None, wait: float | None) -> bool:
     if code == REFUSED_CALL:
         return True  # the model's slip, not the request's: it may say it better
-    if status in _NEVER or code in _SPENT:
+    if code in _SPENT:
         return False
-    if status == 402:
-        return wait is not None
-    word = headers.get("x-should-retry", "").lower()
-    return status in _AGAIN if word not in ("true", "false") else word == "true"
-
-
-def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds to wait before the next attempt, as the response says.
-
-    A date is counted from the response's own date where it has one, so a wrong
-    clock here does no harm.
-
-    Args:
-        headers: The response headers, in lower case.
-        now: Seconds since the epoch, where the response has no date; default the clock.
-
-    Since 0.1.
-    """
-    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        seconds = _number(headers.get(name, ""))
-        if seconds is not None:
-            return seconds / unit
-    until = _date(headers.get("retry-after", ""))
-    if until is None:
-        return None
-    since = _date(headers.get("date", ""))
-    return max(0.0, until - (since if since is not None else time.time() if now is None else now))
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
-
-
-def _date(text: str) -> float | None:
-    try:
-        return email_utils.parsedate_to_datetime(text).timestamp()
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None
+    return wait is not None if status == 402 else retryable(status, headers)
 
 
 # -- calls that the provider itself does not take ---------------------------------------------------------------

@@ -11,34 +11,28 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 import orjson
 
 from ferrule.content import Part
 from ferrule.errors import ModelError, UsageError
-from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage
+from ferrule.message import Call, Message, ModelMessage, SystemMessage, ToolMessage, UserMessage
 from ferrule.provider.base import Body, Capabilities, Decoder, ModelRequest, ModelResponse, OutputSchema, Sent, Wire
-from ferrule.provider.definition import tool_definitions
+from ferrule.provider.definition import tool_choice, tool_definitions
+from ferrule.provider.foreign import Json, as_object, as_objects
 from ferrule.provider.openai_error import arguments_text, model_error, read_error
-from ferrule.provider.responses_answer import (
-    Json,
-    ResponsesDecoder,
-    as_object,
-    as_objects,
-    is_call,
-    read_answer,
-    reported,
-)
+from ferrule.provider.responses_answer import ResponsesDecoder, is_call, read_answer, reported
 from ferrule.provider.schema import lower
-from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, wire_id
+from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, told_in_words, wire_id
 from ferrule.strict_json import clean, dumps
 from ferrule.tool.names import wire_name
 from ferrule.tool.toolset import Toolset
 
+System = Literal["instructions", "developer", "user"]
 OPAQUE_REASONING: Final = "reasoning.encrypted_content"
+_MARK: Final[Json] = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 _CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
-_CHOICES = frozenset({"auto", "none", "required"})
 
 
 class OpenAIResponses(Wire):
@@ -46,13 +40,18 @@ class OpenAIResponses(Wire):
 
     Args:
         api: Its name; another one keeps the opaque items of a server with keys of its own apart.
+        system: Where the instructions stand: in their own field, in a turn of the `developer`, or, for models that
+            take neither, in front of what the `user` says first.
+        mark: Whether a cache mark ends the instructions. A field cannot hold one, so the developer says them then.
 
     Since 0.1.
     """
 
-    def __init__(self, api: str = "openai-responses") -> None:
+    def __init__(self, api: str = "openai-responses", *, system: System = "instructions", mark: bool = False) -> None:
         """Speak it under a name."""
         self.api = api
+        self._system: System = "developer" if mark and system == "instructions" else system
+        self._mark = _MARK if mark else {}
 
     def path(self, model: str, *, stream: bool) -> str:
         """The path below the base URL.
@@ -85,15 +84,27 @@ class OpenAIResponses(Wire):
             UsageError: The transcript breaks the rule of calls and results, or a setting names what is not there.
         """
         extra = request.settings.extra
+        head, request = self._head(request)
         fields = _merged(_fields(request, model, capabilities, stream), extra)
         turns, sent = encode(
             request.messages, f"{self.api} {capabilities}", lambda group: _turn(group, self.api, capabilities)
         )
-        ready = {b"input": b"[%b]" % turns}
+        ready = {b"input": b"[%b]" % b",".join(filter(None, (head, turns)))}
         if len(request.tools):
             ready[b"tools"] = _tools(request.tools, capabilities.strict_tools)
         pieces = [b',"%b":%b' % (name, json) for name, json in ready.items() if name.decode() not in extra]
         return Body(b"".join((_json(fields)[:-1], *pieces, b"}")), sent)
+
+    def _head(self, request: ModelRequest) -> tuple[bytes, ModelRequest]:
+        """The turn that holds the instructions, and what is left to send; no turn where they have a field."""
+        if self._system == "instructions" or not request.instructions:
+            return b"", request
+        content = [{**_text(request.instructions), **self._mark}]
+        first = request.messages[0] if request.messages else None
+        if self._system == "user" and isinstance(first, UserMessage) and all(p.type == "text" for p in first.parts):
+            content += [_content(part) for part in first.parts]
+            request = request.but(messages=request.messages[1:])
+        return dumps({"role": self._system, "content": content}), request.but(instructions="")
 
     def response(self, data: Any, model: str) -> ModelResponse:
         """The answer in a response body.
@@ -177,18 +188,11 @@ def _merged(fields: Json, extra: Mapping[str, Any]) -> Json:
 
 def _choice(request: ModelRequest) -> Any:
     """What the model is told of calling tools; a name that is not there is the caller's mistake."""
-    wanted = request.settings.tool_choice
-    if wanted is None or (isinstance(wanted, str) and wanted in _CHOICES):
-        return wanted if len(request.tools) else None
-    if isinstance(wanted, str):
-        return _named(request.tools, wanted)
-    some = [_named(request.tools, name) for name in wanted]
-    return {"type": "allowed_tools", "mode": "required", "tools": some} if some else "none"
-
-
-def _named(tools: Toolset, name: str) -> Json:
-    tools[name]  # raises with names that are close
-    return {"type": "function", "name": wire_name(name)}
+    choice = tool_choice(request)
+    if choice is None or not choice.names:
+        return choice and choice.mode
+    some = [{"type": "function", "name": name} for name in choice.names]
+    return some[0] if len(some) == 1 else {"type": "allowed_tools", "mode": choice.mode, "tools": some}
 
 
 @lru_cache(maxsize=32)
@@ -215,17 +219,18 @@ def _turn(group: Sequence[Message], api: str, capabilities: Capabilities) -> tup
     moved = [p for _, shown in results for label, part in shown.moved for p in (_text(label), _content(part))]
     if moved:
         items.append({"role": "user", "content": moved})
-    items += map(_user, users)
+    items += [_user(message, capabilities) for message in users]
     media = [p for m in users for p in m.parts if p.type != "text"]
     sent = [way for _, shown in results for way in shown.sent]
     return items, sent + [check_user_part(part, api, capabilities) for part in media]
 
 
-def _user(message: UserMessage) -> Json:
+def _user(message: UserMessage, capabilities: Capabilities) -> Json:
     parts = message.parts
+    role = "developer" if isinstance(message, SystemMessage) and capabilities.later_system else "user"
     if len(parts) == 1 and parts[0].type == "text":
-        return {"role": "user", "content": parts[0].text}
-    return {"role": "user", "content": [_content(part) for part in parts]}
+        return {"role": role, "content": parts[0].text}
+    return {"role": role, "content": [_content(part) for part in parts]}
 
 
 def _shown(message: ToolMessage, api: str, capabilities: Capabilities) -> Shown:
@@ -233,8 +238,7 @@ def _shown(message: ToolMessage, api: str, capabilities: Capabilities) -> Shown:
 
 
 def _output(message: ToolMessage, shown: Shown) -> Json:
-    """A result. Whether it failed is said by its text alone: the API has no mark for it."""
-    told = "\n".join(line for line in (shown.text, *shown.placeholders) if line)
+    told = told_in_words(message, shown)
     media = [_content(part) for part in shown.native]
     output: Any = ([_text(told)] if told else []) + media if media else clean(told)
     return {"type": "function_call_output", "call_id": _call_id(message.call), "output": output}

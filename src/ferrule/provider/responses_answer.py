@@ -8,45 +8,13 @@ whole only when its item says so in an answer that says it is complete.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
 from ferrule.provider.base import Decoder, Delta, ModelResponse
+from ferrule.provider.foreign import Json, as_count, as_object, as_objects, as_text, told_usage
 from ferrule.provider.openai_error import arguments_text, model_error, read_error
-
-Json: TypeAlias = dict[str, Any]
-
-
-def as_object(value: Any) -> Json:
-    """An object as it is; anything else as an empty one.
-
-    Args:
-        value: Any JSON.
-
-    Since 0.1.
-    """
-    return cast("Json", value) if isinstance(value, dict) else {}
-
-
-def as_objects(value: Any) -> list[Json]:
-    """The objects of a list; none of anything else.
-
-    Args:
-        value: Any JSON.
-
-    Since 0.1.
-    """
-    items = cast("list[Any]", value) if isinstance(value, list) else []
-    return [cast("Json", item) for item in items if isinstance(item, dict)]
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def is_call(item: Json) -> bool:
@@ -89,7 +57,7 @@ def read_answer(api: str, model: str, data: Json, items: list[Json], *, whole: b
     read = _read(items)
     finish = _finish(data, read)
     error = _problem(api, data) if finish in ("error", "unknown") else None
-    speaker = _word(data.get("model")) or model
+    speaker = as_text(data.get("model")) or model
     message = ModelMessage(
         read.text,
         tuple(_call(item, whole=finish == "tool_calls") for item in read.calls),
@@ -123,29 +91,30 @@ def _paragraphs(texts: Iterable[str]) -> str:
 
 def _message_text(item: Json) -> str:
     parts = as_objects(item.get("content"))
-    return "".join(_word(part.get("refusal")) or _word(part.get("text")) for part in parts)
+    said = ("".join(as_text(part.get(key)) for part in parts) for key in ("text", "refusal"))
+    return "\n".join(filter(None, said))
 
 
 def _thought(item: Json) -> str:
     """Reasoning for people: the summary, or the text itself of servers that show it."""
     for key in ("summary", "content"):
-        found = _paragraphs(_word(part.get("text")) for part in as_objects(item.get(key)))
+        found = _paragraphs(as_text(part.get("text")) for part in as_objects(item.get(key)))
         if found:
             return found
     return ""
 
 
 def _call(item: Json, *, whole: bool) -> Call:
-    given, complete = _word(item.get("call_id")) or None, whole and item.get("status") == "completed"
-    return Call("", _word(item.get("name")), arguments_text(item.get("arguments")), given, complete)
+    given, complete = as_text(item.get("call_id")) or None, whole and item.get("status") == "completed"
+    return Call("", as_text(item.get("name")), arguments_text(item.get("arguments")), given, complete)
 
 
 def _finish(data: Json, read: _Read) -> Finish:
-    status = _word(data.get("status"))
+    status = as_text(data.get("status"))
     if status == "completed":
         return "refusal" if read.refused else "tool_calls" if read.calls else "stop"
     if status == "incomplete":
-        return _INCOMPLETE.get(_word(as_object(data.get("incomplete_details")).get("reason")), "unknown")
+        return _INCOMPLETE.get(as_text(as_object(data.get("incomplete_details")).get("reason")), "unknown")
     return _FAILED.get(status, "unknown")
 
 
@@ -153,8 +122,8 @@ def _problem(api: str, data: Json) -> ModelError:
     """Why an answer of status failed, cancelled or none that is final cannot be used."""
     if as_object(data.get("error")):
         return reported(api, data)
-    status = _word(data.get("status"))[:40] or "missing"
-    why = _word(as_object(data.get("incomplete_details")).get("reason"))[:40]
+    status = as_text(data.get("status"))[:40] or "missing"
+    why = as_text(as_object(data.get("incomplete_details")).get("reason"))[:40]
     return ModelError(f"the answer's status is {status}{f' ({why})' if why else ''}", provider=api)
 
 
@@ -174,13 +143,13 @@ def reported(api: str, data: Json) -> ModelError:
 
 def _usage(data: Any) -> Usage | None:
     found = as_object(data)
-    if not found:
-        return None
-    return Usage(
-        _count(found.get("input_tokens")),
-        _count(found.get("output_tokens")),
-        _count(as_object(found.get("input_tokens_details")).get("cached_tokens")),
-        _count(as_object(found.get("output_tokens_details")).get("reasoning_tokens")),
+    return told_usage(
+        Usage(
+            as_count(found.get("input_tokens")),
+            as_count(found.get("output_tokens")),
+            as_count(as_object(found.get("input_tokens_details")).get("cached_tokens")),
+            as_count(as_object(found.get("output_tokens_details")).get("reasoning_tokens")),
+        )
     )
 
 
@@ -212,6 +181,8 @@ class ResponsesDecoder(Decoder):
         self._pieces: dict[Place, list[str]] = {}
         self._done: dict[Place, Json] = {}
         self._last: dict[str, tuple[Place, Any]] = {}
+        self._ids: dict[tuple[Place, str], Place] = {}  # where the item of an index and an id is kept
+        self._at: dict[Place, Place] = {}  # where the latest item of an index is kept
         self._final: Json | None = None
 
     def feed(self, event: str, data: Any) -> Iterable[Delta]:
@@ -225,7 +196,7 @@ class ResponsesDecoder(Decoder):
             ModelError: The provider reported an error.
         """
         found = as_object(data)
-        take = self._EVENTS.get(_word(found.get("type")) or ("error" if found.get("error") else event))
+        take = self._EVENTS.get(as_text(found.get("type")) or ("error" if found.get("error") else event))
         return take(self, found) if take else ()
 
     def finish(self) -> ModelResponse:
@@ -247,24 +218,25 @@ class ResponsesDecoder(Decoder):
 
     def _partial(self, place: Place) -> Json:
         item, pieces = self._opened[place], self._pieces.get(place)
-        fill = _PARTIAL.get(_word(item.get("type")))
-        return {**item, **fill("".join(pieces))} if fill and pieces else item
+        fill = _PARTIAL.get(as_text(item.get("type")))
+        # Whatever its beginning said of it, an item that did not end is not complete.
+        return {**item, **(fill("".join(pieces)) if fill and pieces else {}), "status": "incomplete"}
 
     def _begin(self, data: Json) -> Iterable[Delta]:
-        self._model = _word(as_object(data.get("response")).get("model")) or self._model
+        self._model = as_text(as_object(data.get("response")).get("model")) or self._model
         return ()
 
     def _add(self, data: Json) -> Iterable[Delta]:
         item = as_object(data.get("item"))
-        place = _place(data, item)
+        place = self._place(data, item)
         known = place in self._opened
         self._opened[place] = item
-        return () if known or not is_call(item) else (Delta("call", _word(item.get("name"))),)
+        return () if known or not is_call(item) else (Delta("call", as_text(item.get("name"))),)
 
     def _end(self, data: Json) -> Iterable[Delta]:
         """An item is whole. What its server did not send in pieces is told now."""
         item = as_object(data.get("item"))
-        place = _place(data, item)
+        place = self._place(data, item)
         started = self._add(data)
         self._done[place] = item
         if place in self._pieces or is_call(item):
@@ -274,13 +246,13 @@ class ResponsesDecoder(Decoder):
         return self._tell("text", place, None, _message_text(item)) if item.get("type") == "message" else ()
 
     def _text(self, data: Json) -> Iterable[Delta]:
-        place = _place(data)
+        place = self._place(data)
         self._opened.setdefault(place, {"type": "message", "role": "assistant"})
-        return self._tell("text", place, None, _word(data.get("delta")))
+        return self._tell("text", place, None, as_text(data.get("delta")))
 
     def _think(self, data: Json) -> Iterable[Delta]:
         part = data.get("summary_index", data.get("content_index"))
-        return self._tell("reasoning", _place(data), part, _word(data.get("delta")))
+        return self._tell("reasoning", self._place(data), part, as_text(data.get("delta")))
 
     def _tell(self, kind: Literal["text", "reasoning"], place: Place, part: Any, piece: str) -> Iterable[Delta]:
         """One piece, set off from what came before where it begins another paragraph."""
@@ -293,21 +265,43 @@ class ResponsesDecoder(Decoder):
         return (Delta(kind, told),)
 
     def _argue(self, data: Json) -> Iterable[Delta]:
-        self._pieces.setdefault(_place(data), []).append(_word(data.get("delta")))
+        self._pieces.setdefault(self._place(data), []).append(as_text(data.get("delta")))
         return ()
 
     def _argued(self, data: Json) -> Iterable[Delta]:
-        self._pieces[_place(data)] = [_word(data.get("arguments"))]
+        self._pieces[self._place(data)] = [as_text(data.get("arguments"))]
         return ()
 
     def _close(self, data: Json) -> Iterable[Delta]:
+        if self._final is not None and self._final.get("status") != "completed":
+            return ()  # once it was cut, no later word makes it whole
         response = as_object(data.get("response"))
-        word = _word(data.get("type")).rpartition(".")[2]
-        self._final = response if _word(response.get("status")) else {**response, "status": word}
+        word = as_text(data.get("type")).rpartition(".")[2]
+        self._final = response if as_text(response.get("status")) else {**response, "status": word}
         return ()
 
     def _fail(self, data: Json) -> Iterable[Delta]:
         raise reported(self._api, data)
+
+    def _place(self, data: Json, item: Json | None = None) -> Place:
+        """Which item an event is about: by its index in the output, or by its id where a server sends no index.
+
+        Some give one index to several items. The first event of another item begins a place of its own there, and
+        the id tells which of them is meant.
+        """
+        given, at = data.get("output_index"), data.get("item_id")
+        if item is None and isinstance(given, int) and isinstance(at, str) and (given, at) in self._ids:
+            return self._ids[given, at]  # nearly every event is like this
+        id, index = as_text(at) or as_text((item or {}).get("id")), as_count(given)
+        key: Place = id if index is None else index
+        place = self._ids.get((key, id), self._at.get(key, key))
+        if item is not None and _is_another(self._opened.get(place, item), item):
+            called = as_text(item.get("call_id"))
+            free = 1 + max((p for p in self._opened if isinstance(p, int)), default=0)
+            same = (p for p, known in self._opened.items() if called and known.get("call_id") == called)
+            place = self._at[key] = next(same, free)
+        self._ids[key, id] = place
+        return place
 
     _EVENTS: ClassVar[dict[str, Callable[[ResponsesDecoder, Json], Iterable[Delta]]]] = {
         "response.created": _begin,
@@ -327,7 +321,6 @@ class ResponsesDecoder(Decoder):
     }
 
 
-def _place(data: Json, item: Json | None = None) -> Place:
-    """Which item an event is about: its index in the output, or its id where a server sends no index."""
-    index = data.get("output_index")
-    return index if isinstance(index, int) else _word(data.get("item_id")) or _word((item or {}).get("id"))
+def _is_another(known: Json, item: Json) -> bool:
+    """Whether two items that a server gives one place are not the same."""
+    return any(known.get(key) != item[key] for key in ("type", "call_id") if known.get(key) and item.get(key))

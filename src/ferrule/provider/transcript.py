@@ -12,7 +12,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.content import Part, from_dict, placeholder_text, to_dict
 from ferrule.errors import FetchError, UnsupportedPartError, UsageError
@@ -21,20 +22,29 @@ from ferrule.provider.base import Capabilities, Sent
 from ferrule.provider.capability import carry
 from ferrule.strict_json import dumps
 
+if TYPE_CHECKING:
+    import logging
+else:
+    from ferrule.lazy import LazyModule
+
+    logging = LazyModule("logging")
+
 Fetch = Callable[[str], Awaitable[Part]]
+FAILED_SILENTLY: Final = "The call failed and said nothing."
 
 
-def groups(messages: Sequence[Message]) -> Iterator[list[Message]]:
+def groups(messages: Sequence[Message], apart: tuple[type, ...] = (ModelMessage,)) -> Iterator[list[Message]]:
     """The turn groups of a transcript.
 
     Args:
         messages: The transcript.
+        apart: Kinds of messages that are a group by themselves.
 
     Since 0.1.
     """
     group: list[Message] = []
     for message in messages:
-        if isinstance(message, ModelMessage):
+        if isinstance(message, apart):
             if group:
                 yield group
                 group = []
@@ -70,7 +80,10 @@ def encode(
 
 
 def encoded_groups(
-    messages: Sequence[Message], key: Any, turn: Callable[[list[Message]], tuple[list[Any], list[Sent]]]
+    messages: Sequence[Message],
+    key: Any,
+    turn: Callable[[list[Message]], tuple[list[Any], list[Sent]]],
+    apart: tuple[type, ...] = (ModelMessage,),
 ) -> Iterator[tuple[list[Message], bytes, list[Sent]]]:
     """Each group of a transcript with its JSON values, made once; for APIs that merge neighbouring groups.
 
@@ -78,6 +91,7 @@ def encoded_groups(
         messages: The transcript.
         key: All that the encoding depends on besides the messages; hashable.
         turn: From a group to its JSON values, and how its parts travel.
+        apart: Kinds of messages that are a group by themselves.
 
     Raises:
         UsageError: A call has no result, or a result no call.
@@ -87,7 +101,7 @@ def encoded_groups(
     wrong = unpaired(messages)
     if wrong is not None:
         raise UsageError(f"the transcript cannot be sent: {wrong}. Give each call one result, directly after it.")
-    for group in groups(messages):
+    for group in groups(messages, apart):
         kept = _kept(group[0])
         rest, encoded, ways = kept.get((key, len(group)), ((), None, None))
         # Another message may stand beside the first one now: another prompt, a redacted result.
@@ -142,7 +156,8 @@ def show_result(
 
     Since 0.1.
     """
-    shown = Shown(message.output)
+    silent = message.is_error and not message.parts and not message.output.strip()
+    shown = Shown(FAILED_SILENTLY if silent else message.output)
     counts: Counter[str] = Counter()
     for given in message.parts:
         part = from_dict(given)
@@ -155,6 +170,7 @@ def show_result(
             shown.native.append(part)
         elif way == "placeholder":
             shown.placeholders.append(placeholder(part))
+            _warn_once(api, part.type)
         else:
             counts[part.type] += 1
             name = part.name if part.type == "file" and part.name else str(counts[part.type])
@@ -164,6 +180,27 @@ def show_result(
         verb = "follows" if sum(counts.values()) == 1 else "follow"
         shown.text = f"{shown.text} ({note} {verb}{where})".lstrip()
     return shown
+
+
+@lru_cache(maxsize=256)
+def _warn_once(api: str, kind: str) -> None:
+    log = logging.getLogger("ferrule.provider")
+    log.warning("%s does not take every %s part of a tool result; the model is told what is missing.", api, kind)
+
+
+def told_in_words(message: ToolMessage, shown: Shown) -> str:
+    """A result as one text, for APIs without a mark for a failed one: the text begins with the word instead.
+
+    Args:
+        message: The result.
+        shown: What it becomes.
+
+    Since 0.1.
+    """
+    text = shown.text
+    if message.is_error and not text.lower().startswith("error"):
+        text = f"Error: {text}"
+    return "\n".join(line for line in (text, *shown.placeholders) if line)
 
 
 def _noun(kind: str, n: int) -> str:
@@ -202,7 +239,9 @@ def check_user_part(part: Part, api: str, capabilities: Capabilities) -> Sent:
     return Sent(part.type, way)
 
 
-async def fetched(messages: Sequence[Message], api: str, capabilities: Capabilities, fetch: Fetch) -> Sequence[Message]:
+async def fetched(
+    messages: Sequence[Message], api: str, capabilities: Capabilities, fetch: Fetch, *, every: bool = False
+) -> Sequence[Message]:
     """The transcript with every URL read that the provider would not read itself.
 
     Args:
@@ -210,6 +249,7 @@ async def fetched(messages: Sequence[Message], api: str, capabilities: Capabilit
         api: Name of the API.
         capabilities: What the model takes.
         fetch: Reads one URL.
+        every: Whether the others are read too, as far as their parts can travel.
 
     Raises:
         FetchError: A URL that the caller attached cannot be read; one of a tool's becomes a placeholder.
@@ -218,30 +258,31 @@ async def fetched(messages: Sequence[Message], api: str, capabilities: Capabilit
     """
     changed: dict[int, Message] = {}
     for i, message in enumerate(messages):
-        if not isinstance(message, ModelMessage) and _has_downloads(message, api, capabilities):
-            kept, key = _kept(message), ("fetched", api, capabilities)
+        if isinstance(message, ModelMessage) or not message.parts:
+            continue
+        read = [k for k, part in enumerate(message.parts) if _downloads(message, part, api, capabilities, every)]
+        if read:
+            kept, key = _kept(message), ("fetched", api, capabilities, every)
             if key not in kept:
-                kept[key] = await _with_data(message, api, capabilities, fetch)
+                kept[key] = await _with_data(message, read, fetch)
             changed[i] = kept[key]
     return [changed.get(i, m) for i, m in enumerate(messages)] if changed else messages
 
 
-def _downloads(message: UserMessage | ToolMessage, part: Any, api: str, capabilities: Capabilities) -> bool:
+def _downloads(
+    message: UserMessage | ToolMessage, part: Any, api: str, capabilities: Capabilities, every: bool
+) -> bool:
     if isinstance(message, ToolMessage):
-        return carry(api, part, "tool", capabilities).download
-    return part.type != "text" and carry(api, part, "user", capabilities).download
-
-
-def _has_downloads(message: UserMessage | ToolMessage, api: str, capabilities: Capabilities) -> bool:
-    return any(_downloads(message, part, api, capabilities) for part in message.parts)
+        return carry(api, part, "tool", capabilities, download=every).download
+    return part.type != "text" and carry(api, part, "user", capabilities, download=every).download
 
 
 async def _with_data(
-    message: UserMessage | ToolMessage, api: str, capabilities: Capabilities, fetch: Fetch
+    message: UserMessage | ToolMessage, read: Sequence[int], fetch: Fetch
 ) -> UserMessage | ToolMessage:
     parts: list[Any] = []
-    for part in message.parts:
-        if _downloads(message, part, api, capabilities):
+    for i, part in enumerate(message.parts):
+        if i in read:
             made = part if isinstance(part, Part) else from_dict(part)
             try:
                 kept = _with_content(made, await fetch(cast("str", made.url)))
@@ -281,4 +322,4 @@ def wire_id(call: Call, *, form: str = "call_{}", length: int = 24, keep: Callab
     """
     if call.wire_id and keep(call.wire_id):
         return call.wire_id
-    return form.format(hashlib.sha256((call.wire_id or call.id).encode()).hexdigest()[:length])
+    return form.format(hashlib.sha256((call.wire_id or call.id).encode("utf-8", "surrogatepass")).hexdigest()[:length])

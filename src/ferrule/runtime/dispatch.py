@@ -16,7 +16,7 @@ from ferrule.errors import ModelError, UsageError
 from ferrule.exception import describe_exception
 from ferrule.lazy import LazyModule
 from ferrule.machine import CallModel, CallTool
-from ferrule.message import Call, ModelMessage
+from ferrule.message import Call, ModelMessage, unpaired
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
 from ferrule.result import ToolResult
 from ferrule.runtime.event import Event
@@ -75,7 +75,8 @@ def call_model(run: Driver, command: CallModel) -> Coroutine[Any, Any, Any]:
         command: The command.
 
     Raises:
-        UsageError: The caller attached a part that the model does not take.
+        UsageError: The first request of all is misuse: a part that the model does not take. Of a later one, to this
+            model or to one that stands in, it is a failure of that model.
     """
     hooks = run.hooks
     if hooks is None or not hooks.watches_models:
@@ -90,6 +91,9 @@ async def _watched(run: Driver, command: CallModel, hooks: Hooks) -> Any:
     except Exception as error:  # what it should have taken out or put in is not sent without it
         return _hook_failed("before_model", error)
     run.note("before_model", command.op, shown is not request)
+    wrong = unpaired(shown.messages) if shown.messages is not request.messages else None
+    if wrong is not None:
+        return _hook_failed("before_model", UsageError(f"the transcript it returned cannot be sent: {wrong}."))
     response = await _answer(run, command, shown)
     if run.info.spent is not None and response.usage is not None:  # limits look at it; else the end of the run does
         response, run.info.spent = response.but(usage=response.usage + run.info.spent), None
@@ -125,9 +129,10 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
             delay = delay_of(attempt, error.retry_after)
             if delay is None:
                 return ModelResponse(ModelMessage(), "error", error=error)
-        except UsageError:  # found before anything was sent
-            raise
         except Exception as error:  # a model of the user's may raise anything; that is its answer
+            # Misuse is the caller's to see at once; but once something has been done, that must not get lost.
+            if isinstance(error, UsageError) and not run.path and not run.machine.usage.requests:
+                raise
             failure = ModelError(describe_exception(error), provider=model.name)
             return ModelResponse(ModelMessage(), "error", error=failure)
         await asyncio.sleep(delay)

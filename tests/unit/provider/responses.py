@@ -66,10 +66,15 @@ def ours(name: str) -> dict[str, Any]:
 
 
 def body(
-    request: ModelRequest, capabilities: Capabilities = STRICT, *, stream: bool = False, model: str = MODEL
+    request: ModelRequest,
+    capabilities: Capabilities = STRICT,
+    *,
+    stream: bool = False,
+    model: str = MODEL,
+    wire: OpenAIResponses = WIRE,
 ) -> dict[str, Any]:
     """The body as the server reads it, after the oracle has."""
-    made = parse(WIRE.body(request, model, capabilities, stream=stream).json)
+    made = parse(wire.body(request, model, capabilities, stream=stream).json)
     check(made)
     return made
 

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
-from tests.unit.provider.anthropic_support import MODEL, example
+from tests.unit.provider.anthropic_support import MODEL, PLAIN, example, written
 
 from ferrule.errors import ModelError
-from ferrule.message import Call, Raw, Usage
+from ferrule.message import Call, ModelMessage, Raw, ToolMessage, Usage, user
 from ferrule.provider.anthropic import AnthropicWire
-from ferrule.provider.base import ModelResponse
+from ferrule.provider.base import Delta, ModelResponse
 
 WIRE = AnthropicWire()
 USAGE = Usage(input=90, output=40, cached=64, reasoning=16)
@@ -80,11 +81,58 @@ def test_the_finish_and_whether_calls_are_whole_follow_the_reason_and_the_calls(
     assert (found.error is not None) == (finish == "unknown")
 
 
+def test_a_block_with_a_field_that_is_no_text_is_not_kept_and_what_follows_keeps_its_place() -> None:
+    odd: list[Any] = [
+        {"type": "text", "text": 5},
+        {"type": "thinking", "thinking": "x", "signature": 5},
+        {"type": 5},
+        7,
+    ]
+    found = answered(*odd, TEXT, USE, stop_reason="tool_use")
+    assert (found.message.raw, found.message.text) == (Raw("anthropic", MODEL, [TEXT, USE]), "Hello")
+    decoder = WIRE.decoder(MODEL)
+    piece = {"type": "input_json_delta", "partial_json": '{"sum": 2}'}
+    for event in (
+        {"type": "content_block_start", "index": 0, "content_block": odd[0]},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 1, "content_block": USE},
+        {"type": "content_block_delta", "index": 1, "delta": piece},
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+        {"type": "message_stop"},
+    ):
+        assert list(decoder.feed("message", event)) in ([], [Delta("call", "pay")])
+    assert (Call("", "pay", '{"sum": 2}', "toolu_1"),) == decoder.finish().message.calls
+
+
+def test_a_name_that_the_api_would_refuse_is_sent_back_as_one_that_it_takes() -> None:
+    said = Call("1", "functions.get weather", "{}", "toolu_1")
+    body = written(PLAIN, [user("Hi"), ModelMessage("", (said,)), ToolMessage(said, "There is no such tool.", True)])
+    assert re.fullmatch("functions_get_weather_[0-9a-f]{8}", body["messages"][1]["content"][0]["name"])
+
+
 def test_a_pause_says_how_to_go_on() -> None:
     error = answered(stop_reason="pause_turn").error
     assert error is not None
     assert ("pause_turn", False) == (error.code, error.retryable)
     assert "Send the transcript again" in error.reason
+
+
+def test_a_paused_turn_goes_on_where_it_was_left_with_its_blocks_as_they_came() -> None:
+    searched = [
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}},
+        {"type": "text", "text": "I look"},
+    ]
+    first = answered(*searched, stop_reason="pause_turn")
+    assert (first.paused, first.finish) == (True, "unknown")
+    assert not answered(stop_reason="pause_turn").paused  # there is nothing to go on from
+    assert not answered(USE, stop_reason="pause_turn").paused  # a call of ours comes first
+    assert not answered({"type": "text", "text": "x"}, stop_reason="end_turn").paused
+    second = answered({"type": "text", "text": "ed it up."}, stop_reason="end_turn")
+    body = written(PLAIN, [user("Hi"), first.message])
+    assert body["messages"][1] == {"role": "assistant", "content": searched}
+    body = written(PLAIN, [user("Hi"), first.message, second.message, user("Thanks")])
+    assert [len(m["content"]) for m in body["messages"]] == [1, 3, 1]
 
 
 @pytest.mark.parametrize(

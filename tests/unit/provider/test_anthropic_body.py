@@ -22,11 +22,11 @@ from tests.unit.provider.anthropic_support import (
 
 from ferrule import Part, UnknownToolError, UnsupportedPartError, UsageError, tool
 from ferrule.content import to_dict
-from ferrule.message import Call, Message, ModelMessage, Raw, ToolMessage, UserMessage, user
+from ferrule.message import Call, Message, ModelMessage, Raw, ToolMessage, UserMessage, system, user
 from ferrule.provider.anthropic import MAX_BODY, AnthropicWire
 from ferrule.provider.anthropic_turns import family
-from ferrule.provider.base import Capabilities, ModelRequest, OutputSchema, Sent, Settings
-from ferrule.strict_json import clean, parse, restore, typed
+from ferrule.provider.base import Capabilities, OutputSchema, Sent
+from ferrule.strict_json import clean, restore, typed
 from ferrule.tool.toolset import Toolset
 
 MEDIA = example("tool-media")["messages"][2]["content"][0]["content"]
@@ -150,15 +150,23 @@ def test_cache_markers_end_tools_system_and_the_last_two_user_turns() -> None:
     assert example("cache-markers") == body
 
 
-def test_system_text_in_the_middle_is_the_callers_own_to_send() -> None:
-    wanted = example("system-later")
-    request = ModelRequest(
-        [user("Review this function.")],
-        wanted["system"],
-        settings=Settings(max_tokens=400, extra={"messages": wanted["messages"]}),
-    )
-    body = PLAIN.body(request, MODEL, Capabilities(), stream=False)
-    assert wanted == parse(body.json)
+def test_system_text_in_the_middle_is_sent_like_this() -> None:
+    said = [
+        user("Review this function."),
+        turn(text="Looks fine."),
+        user("Again, please."),
+        system("From now on name the line of each remark."),
+    ]
+    assert long(example("system-later")) == written(PLAIN, said, instructions="You review code.", max_tokens=400)
+
+
+def test_system_text_is_a_turn_of_its_own_after_a_users_turn_only() -> None:
+    said = [system("A"), turn(A1), *results(A1), system("B"), system("C"), user("Hi"), turn(text="Ok."), system("D")]
+    body = written(AnthropicWire(), said)
+    roles = ["user", "assistant", "user", "system", "user", "assistant", "user"]
+    assert roles == [m["role"] for m in body["messages"]]
+    assert ["B", "C"] == [b["text"] for b in body["messages"][3]["content"]]
+    assert [4, 6] == [i for i, m in enumerate(body["messages"]) if "cache_control" in m["content"][-1]]
 
 
 # -- headers and path -------------------------------------------------------------------------------------------
@@ -315,14 +323,12 @@ def test_a_choice_names_a_tool_as_it_is_on_the_wire() -> None:
     assert tools.wire_names == (body["tools"][0]["name"],) == (body["tool_choice"]["name"],)
 
 
-@pytest.mark.parametrize("choice", ["auto", "none", None, []])
+@pytest.mark.parametrize("choice", ["auto", "none", "required", None, []])
 def test_without_tools_no_choice_is_sent(choice: Any) -> None:
     assert not {"tools", "tool_choice"} & written(PLAIN, "Hi", tool_choice=choice, parallel_calls=False).keys()
 
 
 def test_a_choice_that_cannot_be_met_is_refused() -> None:
-    with pytest.raises(UsageError, match="needs tools, and the request has none"):
-        written(PLAIN, "Hi", tool_choice="required")
     with pytest.raises(UnknownToolError, match="There is no tool 'gone'"):
         written(PLAIN, "Hi", tools=BOTH, tool_choice=["gone"])
 

@@ -169,16 +169,16 @@ def test_a_refused_call_with_status_200_is_an_answer() -> None:
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
-        ({}, Usage()),
+        ({}, None),
         ({"prompt_tokens": 1, "completion_tokens": 0}, Usage(1, 0)),
         ({"prompt_tokens": 1, "num_cached_tokens": 1}, Usage(1, cached=1)),
         ({"prompt_tokens": 1, "prompt_cache_hit_tokens": 0}, Usage(1, cached=0)),
         ({"prompt_tokens": "1", "completion_tokens": True, "cost": 0.25}, Usage(cost=0.25)),
         (
             {"prompt_tokens_details": None, "completion_tokens_details": {"reasoning_tokens": None}, "cost": True},
-            Usage(),
+            None,
         ),
     ],
 )
-def test_usage_that_nobody_told_is_unknown_and_not_zero(usage: Any, expected: Usage) -> None:
+def test_usage_that_nobody_told_is_unknown_and_not_zero(usage: Any, expected: Usage | None) -> None:
     assert expected == read_usage(usage)

@@ -294,13 +294,13 @@ def test_streamed_text_is_one_part_except_where_a_signature_hangs_on_it() -> Non
     ("counts", "usage"),
     [
         ({}, None),
-        ({"totalTokenCount": 9, "serviceTier": "standard"}, Usage()),
+        ({"totalTokenCount": 9, "serviceTier": "standard"}, None),
         ({"promptTokenCount": 9}, Usage(input=9)),
         ({"promptTokenCount": 9, "toolUsePromptTokenCount": 2}, Usage(input=11)),
         ({"toolUsePromptTokenCount": 2, "candidatesTokenCount": 0}, Usage(input=2, output=0)),
         ({"thoughtsTokenCount": 3, "cachedContentTokenCount": 5}, Usage(output=3, cached=5, reasoning=3)),
         ({"candidatesTokenCount": 4, "thoughtsTokenCount": 3}, Usage(output=7, reasoning=3)),
-        ({"promptTokenCount": None, "candidatesTokenCount": "4"}, Usage()),
+        ({"promptTokenCount": None, "candidatesTokenCount": "4"}, None),
     ],
 )
 def test_counts_are_summed_and_what_nobody_told_stays_none(counts: Json, usage: Usage | None) -> None:
@@ -458,9 +458,7 @@ PER_MINUTE = quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier")
 def test_a_full_quota_says_when_to_come_back_wrapped_in_a_list_or_not(wrapped: bool) -> None:
     body = exhausted(PER_MINUTE, retry_info("45.837462519s"))
     error = refused(429, [body] if wrapped else body)
-    assert str(error) == (
-        "gemini: too many requests. Wait, or ask for a higher quota [status 429, code RESOURCE_EXHAUSTED]"
-    )
+    assert str(error) == ("gemini: too many requests: You exceeded your quota. [status 429, code RESOURCE_EXHAUSTED]")
     assert (error.retryable, error.retry_after, error.status, error.code) == (
         True,
         45.837462519,
@@ -472,7 +470,7 @@ def test_a_full_quota_says_when_to_come_back_wrapped_in_a_list_or_not(wrapped: b
 def test_a_quota_of_the_day_is_not_worth_a_retry() -> None:
     error = refused(429, exhausted(PER_MINUTE, PER_DAY, retry_info("3s")))
     assert (error.retryable, error.retry_after) == (False, 3.0)
-    assert error.reason == "the quota of the day is used up"
+    assert error.reason == "the quota of the day is used up: You exceeded your quota."
 
 
 @pytest.mark.parametrize(
@@ -505,10 +503,20 @@ def test_the_wait_is_the_first_hint_that_can_be_read(
     assert seconds == refused(429, exhausted(retry_info(delay)), **headers).retry_after
 
 
-@pytest.mark.parametrize("body", ["<html>Bad gateway</html>", "", None, [], {}, {"error": "x"}, {"error": None}])
-def test_a_body_of_any_kind_leaves_the_status(body: Any) -> None:
+NOTHING: list[Any] = ["", None, [], {}, {"error": None}, {"error": {}}]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("<html>Bad gateway</html>", "<html>Bad gateway</html>"),
+        ({"error": "x"}, "x"),
+        *((nothing, "it says nothing more") for nothing in NOTHING),
+    ],
+)
+def test_a_body_of_any_kind_leaves_the_status(body: Any, said: str) -> None:
     error = refused(502, body)
-    assert (str(error), error.retryable, error.code) == ("gemini: the server failed [status 502]", True, None)
+    assert (str(error), error.retryable, error.code) == (f"gemini: the server failed: {said} [status 502]", True, None)
 
 
 def test_a_refusal_tells_causes_and_places_and_quotes_nothing() -> None:
@@ -522,8 +530,9 @@ def test_a_refusal_tells_causes_and_places_and_quotes_nothing() -> None:
     ]
     error = refused(400, {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT", "details": details}})
     assert error.reason == (
-        "the request was refused. It must be changed (API_KEY_INVALID), "
-        "at tools[0].function_declarations[18].parameters.properties[tags].items, contents[2].parts[0].function_call.args"
+        "the request was refused: API_KEY_INVALID "
+        "* GenerateContentRequest.tools[0].function_declarations[18].parameters.properties[tags].items: missing field. "
+        "Invalid value at 'contents[2].parts[0].function_call.args' (TYPE_STRUCT), […]"
     )
 
 

@@ -15,6 +15,7 @@ from ferrule.content import Part, to_dict
 from ferrule.errors import UnknownToolError, UnsupportedPartError, UsageError
 from ferrule.message import Call, Message, ModelMessage, Raw, ToolMessage, UserMessage, user
 from ferrule.provider.base import Capabilities, ModelRequest, OutputSchema, Sent, Settings
+from ferrule.provider.openai_responses import OpenAIResponses
 from ferrule.strict_json import dumps, parse, restore, typed
 from ferrule.tool import Toolset, tool
 
@@ -130,10 +131,22 @@ def test_media_of_the_user_are_written_as_in_the_example_at_the_detail_the_model
     )
 
 
-def test_hints_for_the_cache_go_through_extra_as_in_the_example() -> None:
+def test_a_cache_mark_ends_the_instructions_as_in_the_example() -> None:
     golden = ours("cache.json")
-    extra = {key: golden[key] for key in ("input", "prompt_cache_key", "prompt_cache_options")}
-    assert golden == body(asked(settings=Settings(extra=extra)))
+    extra = {key: golden[key] for key in ("prompt_cache_key", "prompt_cache_options")}
+    request = asked(user("First question"), instructions="A long fixed rule book.", settings=Settings(extra=extra))
+    assert golden == body(request, wire=OpenAIResponses(system="user", mark=True))
+    marked = golden["input"][0]["content"][0]
+    golden["input"] = [{"role": "developer", "content": [marked]}, {"role": "user", "content": "First question"}]
+    assert golden == body(request, wire=OpenAIResponses(mark=True))
+
+
+def test_instructions_that_cannot_stand_before_the_first_message_are_a_turn_of_their_own() -> None:
+    wire = OpenAIResponses(system="user")
+    rule = {"role": "user", "content": [{"type": "input_text", "text": "Be brief."}]}
+    for first in (ModelMessage("Hello"), user([PHOTO])):
+        assert rule == body(asked(first, HELLO, instructions="Be brief."), wire=wire)["input"][0]
+    assert [{"role": "user", "content": "Hello"}] == body(asked(), wire=wire)["input"]
 
 
 def test_every_example_has_a_test() -> None:

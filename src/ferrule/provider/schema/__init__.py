@@ -2,6 +2,6 @@
 
 from ferrule.provider.schema._walk import MAX_DEPTH, MAX_PLACES, RECURSION_DEPTH
 from ferrule.provider.schema.dialect import Dialect, Lowered, lower
-from ferrule.provider.schema.nulls import drop_nulls
+from ferrule.provider.schema.nulls import drop_nulls, without_nulls
 
-__all__ = ["MAX_DEPTH", "MAX_PLACES", "RECURSION_DEPTH", "Dialect", "Lowered", "drop_nulls", "lower"]
+__all__ = ["MAX_DEPTH", "MAX_PLACES", "RECURSION_DEPTH", "Dialect", "Lowered", "drop_nulls", "lower", "without_nulls"]

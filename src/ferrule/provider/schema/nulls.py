@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ferrule.errors import JSONSyntaxError
 from ferrule.provider.schema._walk import MAX_DEPTH
+from ferrule.strict_json import dumps, parse
 from ferrule.tool.reference import References, Schema, below, is_list, is_schema, listed
 
 
@@ -27,6 +29,30 @@ def drop_nulls(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[
     """
     root = dict(schema)
     return _without_nulls(References(root), {"anyOf": [root]}, dict(arguments), 0)
+
+
+def without_nulls(schema: Mapping[str, Any], text: str) -> str:
+    """JSON text without the nulls that stand for "left out" in a strict dialect.
+
+    Args:
+        schema: The original schema, not the lowered one.
+        text: What the model wrote: arguments, or an answer.
+
+    Returns:
+        The text itself when there is no such null, and when it is no JSON object.
+
+    Since 0.1.
+    """
+    if "null" not in text:
+        return text
+    try:
+        data: Any = parse(text, exact=True)
+    except JSONSyntaxError:
+        return text  # the check says what is wrong with it
+    if not is_schema(data):
+        return text
+    kept = drop_nulls(schema, data)
+    return text if kept == data else dumps(kept).decode()
 
 
 def _without_nulls(find: References, schema: Schema, data: Any, depth: int) -> Any:
