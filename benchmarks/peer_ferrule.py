@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
 import httpx2
-
 from common import (  # pyright: ignore  # found through PYTHONPATH, which the harness sets
     ASYNC_TOOLS,
     CALLS,

@@ -35,7 +35,7 @@ class Settings:
         reasoning: How hard to think.
         tool_choice: `auto`, `none`, `required`, the name of one tool, or names of some.
         parallel_calls: Whether the model may ask for several calls at once.
-        timeout: Seconds until a request is given up; between two pieces of a stream too.
+        timeout: Seconds until a whole answer is given up; of a stream, until its first event, and between two events.
         extra: More keys for the request body, as the provider spells them; they win.
         headers: More HTTP headers.
 
