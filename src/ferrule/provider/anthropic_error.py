@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from ferrule.errors import ModelError
+from ferrule.provider.retry_after import retry_after
 from ferrule.redact import scrub
 from ferrule.strict_json import clean
-
-if TYPE_CHECKING:
-    import email.utils as email_utils
-else:
-    from ferrule.lazy import LazyModule
-
-    email_utils = LazyModule("email.utils")
 
 PROVIDER: Final = "anthropic"
 MAX_SAID: Final = 300
@@ -123,44 +115,3 @@ def _retryable(status: int, code: str | None, advice: str) -> bool:
     if status in _NEVER or code in _SPENT:
         return False
     return advice == "true" if advice in ("true", "false") else status in _AGAIN or status >= 500
-
-
-# -- how long to wait -------------------------------------------------------------------------------------------
-
-
-def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds to wait before the next attempt, as a failed response says.
-
-    A date is counted from the response's own date where it has one, so a wrong
-    clock here does no harm.
-
-    Args:
-        headers: The response headers, in lower case.
-        now: Seconds since the epoch, where the response has no date; default the clock.
-
-    Since 0.1.
-    """
-    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        seconds = _number(headers.get(name, ""))
-        if seconds is not None:
-            return seconds / unit
-    until = _date(headers.get("retry-after", ""))
-    if until is None:
-        return None
-    since = _date(headers.get("date", ""))
-    return max(0.0, until - (since if since is not None else time.time() if now is None else now))
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
-
-
-def _date(text: str) -> float | None:
-    try:
-        return email_utils.parsedate_to_datetime(text).timestamp()
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None

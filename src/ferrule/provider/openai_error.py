@@ -6,23 +6,15 @@ flat, a code in words or in digits, a text, a page of HTML from a proxy.
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from ferrule.errors import JSONSyntaxError, ModelError
 from ferrule.message import Call
+from ferrule.provider.retry_after import retry_after
 from ferrule.redact import scrub
 from ferrule.strict_json import clean, dumps, parse
-
-if TYPE_CHECKING:
-    import email.utils as email_utils
-else:
-    from ferrule.lazy import LazyModule
-
-    email_utils = LazyModule("email.utils")
 
 MAX_SAID = 300
 REFUSED_CALL: Final = "tool_use_failed"
@@ -167,44 +159,6 @@ def _retryable(status: int | None, headers: Mapping[str, str], code: str | None,
         return wait is not None
     word = headers.get("x-should-retry", "").lower()
     return status in _AGAIN if word not in ("true", "false") else word == "true"
-
-
-def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds to wait before the next attempt, as the response says.
-
-    A date is counted from the response's own date where it has one, so a wrong
-    clock here does no harm.
-
-    Args:
-        headers: The response headers, in lower case.
-        now: Seconds since the epoch, where the response has no date; default the clock.
-
-    Since 0.1.
-    """
-    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        seconds = _number(headers.get(name, ""))
-        if seconds is not None:
-            return seconds / unit
-    until = _date(headers.get("retry-after", ""))
-    if until is None:
-        return None
-    since = _date(headers.get("date", ""))
-    return max(0.0, until - (since if since is not None else time.time() if now is None else now))
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
-
-
-def _date(text: str) -> float | None:
-    try:
-        return email_utils.parsedate_to_datetime(text).timestamp()
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None
 
 
 # -- calls that the provider itself does not take ---------------------------------------------------------------

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from ferrule.provider.anthropic import AnthropicWire
-from ferrule.provider.anthropic_error import retry_after
 
 WIRE = AnthropicWire()
 
@@ -84,28 +83,6 @@ def test_any_body_makes_an_error(data: Any, said: str) -> None:
 def test_a_key_in_a_message_is_not_repeated() -> None:
     key = "sk-" + "a" * 30
     assert key not in str(WIRE.error(401, {}, body("authentication_error", f"invalid key {key}")))
-
-
-DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
-
-
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, None),
-        ({"retry-after-ms": "1500.5", "retry-after": "9"}, 1.5005),
-        ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
-        ({"retry-after": "0.25"}, 0.25),
-        ({"retry-after": "-1"}, None),
-        ({"retry-after": "nan"}, None),
-        ({"retry-after": "soon"}, None),
-        ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT", "date": DATE}, 30.0),
-        ({"retry-after": "Wed, 21 Oct 2026 07:27:00 GMT", "date": DATE}, 0.0),
-        ({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, 90.0),
-    ],
-)
-def test_the_wait_is_the_first_that_can_be_read(headers: dict[str, str], seconds: float | None) -> None:
-    assert seconds == retry_after(headers, now=10.0)
 
 
 def test_an_error_carries_the_wait() -> None:

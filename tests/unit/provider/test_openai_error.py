@@ -10,9 +10,8 @@ from tests.unit.provider.chat import wire
 from ferrule.errors import ModelError
 from ferrule.message import Call, ModelMessage
 from ferrule.provider.base import ModelResponse
-from ferrule.provider.openai_error import arguments_text, failed_calls, read_error, retry_after
+from ferrule.provider.openai_error import arguments_text, failed_calls, read_error
 
-NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
     lambda inner: (
@@ -174,37 +173,6 @@ def test_a_spent_quota_does_not_come_back() -> None:
 def test_a_lack_of_credit_passes_only_when_the_server_names_a_time() -> None:
     assert not error(402, "").retryable
     assert error(402, "", retry_after="30").retryable
-
-
-@pytest.mark.parametrize(
-    ("headers", "expected"),
-    [
-        ({}, None),
-        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
-        ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
-        ({"retry-after": "0.25"}, 0.25),
-        ({"retry-after": "-3"}, None),
-        ({"retry-after": "nan"}, None),
-        ({"retry-after": "inf"}, None),
-        ({"retry-after": "later"}, None),
-        ({"retry-after": "Tue, 14 Nov 2023 22:13:50 GMT"}, 30.0),
-        ({"retry-after": "Tue, 14 Nov 2023 22:13:10 GMT"}, 0.0),
-        ({"retry-after": "Tue, 14 Nov 2023 22:13:50 GMT", "date": "Tue, 14 Nov 2023 22:13:45 GMT"}, 5.0),
-        ({"retry-after": "Tue, 14 Nov 2023 22:13:50 GMT", "date": "nonsense"}, 30.0),
-    ],
-)
-def test_the_time_to_wait_is_read_in_every_form(headers: dict[str, str], expected: float | None) -> None:
-    assert expected == retry_after(headers, NOW)
-
-
-def test_a_date_long_past_needs_no_clock_of_ours() -> None:
-    assert 0.0 == retry_after({"retry-after": "Tue, 14 Nov 2023 22:13:50 GMT"})
-
-
-@given(st.text(max_size=30))
-def test_any_header_is_a_time_or_nothing(value: str) -> None:
-    found = retry_after({"retry-after": value, "retry-after-ms": value}, NOW)
-    assert found is None or found >= 0
 
 
 # -- calls that the provider does not take ----------------------------------------------------------------------
