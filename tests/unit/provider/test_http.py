@@ -9,6 +9,7 @@ import gzip
 import json
 import logging
 import traceback
+import tracemalloc
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
@@ -210,6 +211,27 @@ def test_an_answer_beyond_the_limit_is_given_up(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("ferrule.provider.http.MAX_ANSWER", 1000)
     error = failure(Answer(body=[b'"' + b"x" * 600, b"x" * 600 + b'"'], framing="chunked"))
     assert ("the answer has more than 1000 bytes", False) == (error.reason, error.retryable)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip"])
+def test_a_bomb_goes_off_within_the_limit(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ferrule.provider.http.MAX_ANSWER", 1_000_000)
+    bomb = gzip.compress(bytes(50_000_000), 1)
+    reply = Answer(200, {"content-encoding": encoding}, [gzip.compress(bomb) if "," in encoding else bomb])
+    tracemalloc.start()
+    try:
+        error = failure(reply)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+    assert error.reason == "the answer has more than 1000000 bytes"
+
+
+def test_interim_answers_without_end_are_given_up() -> None:
+    reply = Answer()
+    reply.head = lambda: b"HTTP/1.1 103 Early Hints\r\n\r\n" * 200_000
+    for stream in (False, True):
+        assert LATE == failure(reply, request=settings(timeout=0.05), stream=stream).reason
 
 
 def test_arguments_that_are_objects_are_read_strictly() -> None:
