@@ -61,7 +61,7 @@ def test_a_stream_cut_at_any_byte_is_a_typed_error_and_executes_nothing(api: str
     """A closed connection where chunks or an announced length promise more, in turns from byte to byte."""
     stream = whole(api)
     step = 1 if ending == "cut" else 97
-    cuts = range(1, len(stream), step)
+    cuts = range(stream.index(b"\n\n") + 2, len(stream), step)  # before the first event it is asked for again
     CALLED.clear()
 
     async def main() -> list[RunResult[Any]]:
@@ -80,6 +80,24 @@ def test_a_stream_cut_at_any_byte_is_a_typed_error_and_executes_nothing(api: str
         assert [m for m in result.messages if isinstance(m, ToolMessage) and not m.is_error] == [], cut
         assert not any(call.complete for m in result.messages if isinstance(m, ModelMessage) for call in m.calls), cut
     assert CALLED == []
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_stream_cut_before_its_first_event_may_be_asked_for_again(api: str) -> None:
+    stream = whole(api)
+    cuts = range(stream.index(b"\n\n") + 2)
+
+    async def main() -> list[bool]:
+        replies = [Answer(200, {"content-type": "text/event-stream"}, [stream], "chunked", "cut", cut) for cut in cuts]
+        found: list[bool] = []
+        async with Server(*replies) as server:
+            for _ in cuts:
+                with pytest.raises(ModelError) as caught:
+                    await anext(model(api, server).stream(ModelRequest((user("hi"),))))
+                found.append(caught.value.retryable)
+        return found
+
+    assert [True] * len(cuts) == asyncio.run(main())
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -315,8 +315,9 @@ class WireModel:
 
     def _finished(self, exchange: _Exchange, decoder: Decoder) -> ModelResponse:
         trouble = exchange.trouble
-        if not exchange.size:
-            raise trouble or self._error("the answer is empty", exchange, retryable=True)
+        if not exchange.begun:  # nobody has heard anything, so it may be asked for again
+            reason = "the stream ended before its first event" if exchange.size else "the answer is empty"
+            raise trouble or self._error(reason, exchange, retryable=True)
         response = exchange.named(decoder.finish())
         if trouble is None or response.finish != "unknown":
             return response
@@ -382,6 +383,8 @@ class _Exchange:
         self.headers: Mapping[str, str] = {}
         self.body = b""
         self.size = 0
+        self.begun = False
+        """An event has come."""
         self.done = False
         """Nothing that follows counts."""
 
@@ -446,6 +449,7 @@ class _Exchange:
 
     def heard(self, event: bool) -> None:
         """Give the next event its time: all of it after an event, and what is left of it after a mere sign of life."""
+        self.begun |= event
         self._until = None if event else self._until or self._asked + self._limit
 
     async def read(self, limit: int) -> None:

@@ -341,13 +341,13 @@ def test_the_request_id_of_a_stream_is_kept() -> None:
 def test_a_stream_cut_at_any_byte_ends_as_unknown_and_keeps_what_was_said() -> None:
     whole = events(*MORE, done=True)
     stream = b"".join(piece for piece in whole.body if isinstance(piece, bytes))
-    last = stream.index(b"[DONE]") + len(b"[DONE]\n\n")
+    first, last = stream.index(b"\n\n") + 2, stream.index(b"[DONE]") + len(b"[DONE]\n\n")
 
     async def main() -> list[tuple[int, Any]]:
-        replies = [Answer(200, whole.headers, [stream], "chunked", "cut", cut) for cut in range(1, last)]
+        replies = [Answer(200, whole.headers, [stream], "chunked", "cut", cut) for cut in range(first, last)]
         async with Server(*replies) as server:
             model = made(server.url)
-            return [(cut, [piece async for piece in model.stream(HELLO)]) for cut in range(1, last)]
+            return [(cut, [piece async for piece in model.stream(HELLO)]) for cut in range(first, last)]
 
     for cut, found in asyncio.run(main()):
         said = [json.loads(block[6:])["more"] for block in stream[:cut].split(b"\n\n")[:-1]]
@@ -356,6 +356,23 @@ def test_a_stream_cut_at_any_byte_ends_as_unknown_and_keeps_what_was_said() -> N
         assert ("unknown", "".join(said)) == (response.finish, response.message.text), cut
         assert response.error is not None
         assert not response.error.retryable
+
+
+@pytest.mark.parametrize(
+    ("pieces", "ending", "reason"),
+    [
+        ([b'data: {"mo'], "cut", "127.0.0.1: the connection was closed or the answer is no HTTP"),
+        ([b": queued\n\n"], "cut", "127.0.0.1: the connection was closed or the answer is no HTTP"),
+        ([b": queued\n\n", Gate()], "whole", LATE),
+        ([b": queued\n\n"], "whole", "the stream ended before its first event"),
+        ([b'data: {"mo'], "whole", "the stream ended before its first event"),
+        ([], "whole", "the answer is empty"),
+    ],
+)
+def test_a_stream_lost_before_its_first_event_is_worth_another_try(pieces: Any, ending: Any, reason: str) -> None:
+    reply = Answer(200, {"content-type": "text/event-stream"}, pieces, "chunked", ending)
+    error = failure(reply, stream=True, request=settings(timeout=0.05) if reason == LATE else HELLO)
+    assert (reason, True, 200) == (error.reason, error.retryable, error.status)
 
 
 def test_a_stream_that_ends_early_without_a_fault_of_the_connection_is_unknown_too() -> None:
@@ -479,12 +496,9 @@ FOR_EVER = [(float(at), ALIVE) for at in range(7, 10_000, 7)]
 
 
 def test_a_stream_of_mere_signs_of_life_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    at, found = on_a_clock(monkeypatch, 200, FOR_EVER, stream=True)
-    assert (30.0, "unknown", LATE.replace("0.05", "30")) == (
-        at,
-        found[-1].finish,
-        found[-1].error.reason.replace("models.example", "127.0.0.1"),
-    )
+    at, error = on_a_clock(monkeypatch, 200, FOR_EVER, stream=True)
+    late = LATE.replace("0.05", "30").replace("127.0.0.1", "models.example")
+    assert (30.0, late, True) == (at, error.reason, error.retryable)
 
 
 def test_each_event_has_all_the_time_and_signs_of_life_give_none(monkeypatch: pytest.MonkeyPatch) -> None:
