@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
+import httpx2
 from common import (  # pyright: ignore  # found through PYTHONPATH, which the harness sets
     ASYNC_TOOLS,
     CALLS,
@@ -15,10 +17,12 @@ from common import (  # pyright: ignore  # found through PYTHONPATH, which the h
     Peer,
     main,
     next_calls,
+    sse_answer,
 )
 
 from ferrule import Agent, Event, Limits, Part, image, tool
 from ferrule.message import Call, ModelMessage, ToolMessage
+from ferrule.provider import pool, presets
 from ferrule.provider.base import ModelResponse
 from ferrule.provider.function import FunctionModel
 
@@ -72,6 +76,51 @@ class Ferrule(Peer):
             return (await agent.run(USER, on_event=heard)).output
 
         return run
+
+    def stream(self, *, events: int) -> Any:
+        """A run that is listened to, over the whole HTTP layer; only the socket is missing."""
+        reads = sse_answer(events)
+        # A socket would measure the kernel and another process; nothing public stands in for one.
+        pool._transport = lambda _: Scripted(reads)  # pyright: ignore
+        model = presets.model("openai-chat:fake", base_url="http://127.0.0.1:9/v1", key="no-key-at-all")
+        agent = Agent("bench", model, instructions=SYSTEM)
+
+        async def run() -> str:
+            parts: list[str] = []
+            async with agent.stream(USER) as heard:
+                async for event in heard:
+                    if event.type == "text":
+                        CALLS[0] += 1
+                        parts.append(event.text)
+            return "".join(parts)
+
+        return run
+
+
+class Scripted(httpx2.AsyncBaseTransport):
+    """Answers each request with the same reads."""
+
+    def __init__(self, reads: list[bytes]) -> None:
+        """Keep the reads."""
+        self.reads = reads
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """The head now, the reads one by one."""
+        headers = {"content-type": "text/event-stream"}
+        return httpx2.Response(200, headers=headers, stream=Reads(self.reads))
+
+
+class Reads(httpx2.AsyncByteStream):
+    """What a socket would give, read by read."""
+
+    def __init__(self, reads: list[bytes]) -> None:
+        """Keep the reads."""
+        self.reads = reads
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Go through the reads."""
+        for read in self.reads:
+            yield read
 
 
 def declared(name: str, max_output: int | None) -> Any:

@@ -56,10 +56,15 @@ class Turn:
         return bool(self.calls) or self.announced
 
 
+def body_of(api: str, turn: Turn) -> Any:
+    """The body of the turn's answer, when it is not streamed."""
+    return _WHOLE[api](turn)
+
+
 def say(api: str, turn: Turn, *, stream: bool = False) -> Answer:
     """The turn as the API's server says it."""
     if not stream:
-        return answer(_WHOLE[api](turn))
+        return answer(body_of(api, turn))
     pieces = list(_PIECES[api](turn))
     if turn.end == "cut":
         pieces = pieces[: _CUT[api]]

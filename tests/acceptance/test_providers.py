@@ -158,7 +158,7 @@ BAD: dict[str, tuple[Callable[[str], Answer], tuple[int | None, bool, str]]] = {
         lambda api: page(200, b'{"half": "an ans', "application/json"),
         (200, False, r"is no JSON \(application/json, 16 bytes\) \["),
     ),
-    "another answer": (lambda api: page(200, b"[1]", "application/json"), (None, False, r"answer")),
+    "another answer": (lambda api: page(200, b"[1]", "application/json"), (200, False, r"answer")),
     "no answer": (lambda api: page(200, b"", "application/json"), (200, True, r"the answer is empty")),
 }
 
@@ -213,7 +213,7 @@ def test_what_a_server_says_wrong_is_a_typed_error_that_tells_what_to_do_and_no_
             return await asked_alone(model(api, server.url), stream)
 
     error = asyncio.run(main())
-    assert error.provider in (api, NAMES[api])
+    assert error.provider == NAMES[api]
     assert (error.status, error.request_id, error.retryable) == (status, "req_1", again)
     assert re.search(text, str(error)), str(error)
     tells_no_secret(error)

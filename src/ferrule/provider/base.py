@@ -38,7 +38,7 @@ class Settings:
         parallel_calls: Whether the model may ask for several calls at once.
         download: Whether the URL of every part is read here, through the guard of addresses, and its bytes are sent;
             else a provider reads those itself that it can.
-        timeout: Seconds until a request is given up; between two pieces of a stream too.
+        timeout: Seconds until a whole answer is given up; of a stream, until its first event, and between two events.
         extra: More keys for the request body, as the provider spells them; they win.
         headers: More HTTP headers.
 

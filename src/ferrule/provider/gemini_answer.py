@@ -14,7 +14,8 @@ from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
 from ferrule.provider.base import Decoder, Delta, ModelResponse
 from ferrule.provider.foreign import Json, as_count, as_object, as_objects, as_text, sum_of, told_usage
-from ferrule.provider.refusal import reason, retry_after, retryable
+from ferrule.provider.refusal import reason, retryable
+from ferrule.provider.retry_after import retry_after
 from ferrule.strict_json import dumps
 
 API: Final = "gemini"
@@ -266,9 +267,7 @@ def _wait(headers: Mapping[str, str], details: list[Json]) -> float | None:
 
 def _single(data: Any) -> Any:
     """A body that on some paths is wrapped in a list of one."""
-    items = cast("list[Any]", data) if isinstance(data, list) else []
-    found: Any = items[0] if items else data
-    return found
+    return cast("list[Any]", data)[0] if isinstance(data, list) and data else data
 
 
 def present(fields: Json) -> Json:

@@ -37,6 +37,7 @@ else:
     httpx2 = LazyModule("httpx2")
 
 MAX_ANSWER: Final = 64 * 1024 * 1024
+MAX_STREAM: Final = 4 * MAX_ANSWER  # most of it is not the answer but what it is wrapped in, piece by piece
 MAX_REFUSAL: Final = 1024 * 1024
 MAX_TEXT: Final = 2000
 CONNECT_SECONDS: Final = 30.0
@@ -158,12 +159,8 @@ class WireModel:
             UsageError: The transcript breaks the rule of calls and results, or a header cannot be sent.
         """
         exchange = await self._exchange(request, stream=False)
-        limit = request.settings.timeout
-        try:
-            async with asyncio.timeout(limit), exchange:
-                await exchange.read(MAX_ANSWER)
-        except TimeoutError:
-            exchange.trouble = self._error(f"no answer within {limit:g} s", retryable=True)
+        async with exchange:
+            await exchange.read(MAX_ANSWER)
         return self._whole(exchange)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | ModelResponse]:
@@ -193,7 +190,9 @@ class WireModel:
             decoder = self._wire.decoder(self._model)
             reader = EventReader()
             while not exchange.done and (read := await exchange.piece()) is not None:
-                for event in self._events(exchange, reader, read):
+                found = self._events(exchange, reader, read)
+                exchange.heard(bool(found))
+                for event in found:
                     for delta in self._fed(exchange, decoder, event):
                         yield delta
             await exchange.drain()
@@ -221,7 +220,7 @@ class WireModel:
             content=body.json,
             extensions={"timeout": {"connect": min(limit, CONNECT_SECONDS), "read": limit, "write": limit}},
         )
-        return _Exchange(self._provider, made, self._origin, key, request)
+        return _Exchange(self._provider, made, self._origin, key, limit, request)
 
     def _sent_key(self) -> str | None:
         key = (self._key() or "").strip()
@@ -264,10 +263,10 @@ class WireModel:
             found = error
         if isinstance(found, ModelResponse):
             return exchange.named(found)
-        raise exchange.masked(found)
+        raise exchange.identified(found)
 
     def _answered(self, exchange: _Exchange) -> Any:
-        body = exchange.masked_body()
+        body = exchange.without_key(exchange.body)
         if not body.strip():
             raise self._error("the answer is empty", exchange, retryable=True)
         with suppress(ValueError):
@@ -280,7 +279,7 @@ class WireModel:
     def _refused(self, exchange: _Exchange) -> ModelError | ModelResponse:
         if 300 <= exchange.status < 400:
             return self._error("it redirects, and a key is not sent elsewhere. Correct the base URL", exchange)
-        body = exchange.masked_body()
+        body = exchange.without_key(exchange.body)
         try:
             data = _json(body)
         except ValueError:
@@ -288,6 +287,9 @@ class WireModel:
         return self._wire.error(exchange.status, exchange.headers, data)
 
     def _events(self, exchange: _Exchange, reader: EventReader, piece: bytes) -> list[Event]:
+        if exchange.size > MAX_STREAM:
+            exchange.broken(f"the stream has more than {MAX_STREAM} bytes")
+            return []
         try:
             return reader.feed(piece)
         except ValueError as error:
@@ -309,14 +311,15 @@ class WireModel:
         try:
             yield from decoder.feed(name, data)
         except ModelError as error:
-            failure = exchange.masked(error)
+            failure = exchange.identified(error)
         if failure is not None:
             raise failure
 
     def _finished(self, exchange: _Exchange, decoder: Decoder) -> ModelResponse:
         trouble = exchange.trouble
-        if not exchange.size:
-            raise trouble or self._error("the answer is empty", exchange, retryable=True)
+        if not exchange.begun:  # nobody has heard anything, so it may be asked for again
+            reason = "the stream ended before its first event" if exchange.size else "the answer is empty"
+            raise trouble or self._error(reason, exchange, retryable=True)
         response = exchange.named(decoder.finish())
         if trouble is None or response.finish != "unknown":
             return response
@@ -366,13 +369,23 @@ class _Exchange:
     """One request and its answer: opened and closed with `async with`, and what went wrong meanwhile."""
 
     def __init__(
-        self, provider: str, made: httpx2.Request, origin: Origin, key: str | None, asked: ModelRequest
+        self,
+        provider: str,
+        made: httpx2.Request,
+        origin: Origin,
+        key: str | None,
+        limit: float,
+        request: ModelRequest,
     ) -> None:
         self._provider = provider
         self._made = made
         self._origin = origin
-        self._asked = asked
+        self._request = request
         self._key = key if key and len(key) >= _SHORT_KEY else None
+        self._limit = limit
+        self._time = asyncio.get_running_loop().time
+        self._asked = 0.0
+        self._until: float | None = None  # None while the transport's own limit of each read is enough
         self._pool: Pool | None = None
         self._answer: httpx2.Response | None = None
         self._pieces: AsyncGenerator[bytes] | None = None
@@ -381,15 +394,19 @@ class _Exchange:
         self.headers: Mapping[str, str] = {}
         self.body = b""
         self.size = 0
+        self.begun = False
+        """An event has come."""
         self.done = False
         """Nothing that follows counts."""
 
     async def __aenter__(self) -> None:
         self._pool = pool()
+        self._until = self._time() + self._limit
         try:
             transport = await self._pool.enter(self._origin)
-            answer = self._answer = await transport.handle_async_request(self._made)
-            self.status, self.headers = answer.status_code, answer.headers
+            async with asyncio.timeout_at(self._until):
+                answer = self._answer = await transport.handle_async_request(self._made)
+            self.status, self.headers = answer.status_code, self._without_key(answer.headers)
             self._pieces = cast("AsyncGenerator[bytes]", aiter(_decoded(answer)))
         except (httpx2.HTTPError, OSError) as error:
             self.trouble = self._lost(error)
@@ -428,13 +445,23 @@ class _Exchange:
     async def piece(self) -> bytes | None:
         """The next piece of the body; None at its end, or when it broke off: then `trouble` says why."""
         assert self._pieces is not None
+        self._asked = self._time()
         try:
-            piece = await anext(self._pieces, None)
+            if self._until is None:
+                piece = await anext(self._pieces, None)
+            else:
+                async with asyncio.timeout_at(self._until):
+                    piece = await anext(self._pieces, None)
         except (httpx2.HTTPError, OSError) as error:
             self.trouble = self._lost(error)
             return None
         self.size += len(piece or b"")
         return piece
+
+    def heard(self, event: bool) -> None:
+        """Give the next event its time: all of it after an event, and what is left of it after a mere sign of life."""
+        self.begun |= event
+        self._until = None if event else self._until or self._asked + self._limit
 
     async def read(self, limit: int) -> None:
         """Read the whole body; of a refusal only the beginning, and what there is of it when it breaks off."""
@@ -465,6 +492,8 @@ class _Exchange:
 
     def _lost(self, error: Exception) -> ModelError:
         text = describe(error)
+        if type(error).__name__ in _LATE:
+            text = f"no answer within {self._limit:g} s. Raise the setting `timeout` where one may take longer"
         return ModelError(
             f"{self._origin.host}: {text}",
             provider=self._provider,
@@ -474,37 +503,53 @@ class _Exchange:
         )
 
     def named(self, response: ModelResponse) -> ModelResponse:
-        """The response with the request's id, and with an error that is fit to be shown."""
-        error = response.error and self.masked(response.error)
+        """The response, and its error, with the request's id."""
+        error = response.error and self.identified(response.error)
         if error is response.error and (response.request_id or not self.request_id):
             return response
         return response.but(request_id=response.request_id or self.request_id, error=error)
 
-    def masked(self, error: ModelError) -> ModelError:
-        """The error without key and prompt, which some servers say back, and with the request's id."""
+    def identified(self, error: ModelError) -> ModelError:
+        """The error as this exchange knows it, without what led to it and what the server says back of the prompt."""
         return ModelError(
-            unquoted(self._without_key(error.reason), self._asked),
-            provider=error.provider,
-            status=error.status,
-            code=error.code and self._without_key(error.code),
-            request_id=self._without_key(error.request_id or self.request_id or "") or None,
+            unquoted(error.reason, self._request),
+            provider=self._provider,
+            status=error.status or self.status or None,
+            code=error.code,
+            request_id=error.request_id or self.request_id,
             retryable=error.retryable,
             retry_after=error.retry_after,
         )
 
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._key, MASK) if self._key else text
-
-    def masked_body(self) -> bytes:
-        """The body without the key."""
-        return self.without_key(self.body)
+    def _without_key(self, headers: httpx2.Headers) -> Mapping[str, str]:
+        if self._key is None or not any(self._key in value for value in headers.values()):
+            return headers
+        return {name: value.replace(self._key, MASK) for name, value in headers.items()}
 
     def without_key(self, raw: bytes) -> bytes:
-        """Bytes without the key: taken out before anything is cut, for half a key is a secret too."""
-        return raw.replace(self._key.encode(), MASK.encode()) if self._key else raw
+        """Bytes of the server without the key, which some say back.
+
+        Before anything is read of them or cut, for half a key is a secret too; and
+        however JSON may write it, for reading brings it to light again.
+        """
+        if self._key is None:
+            return raw
+        raw = raw.replace(self._key.encode(), MASK.encode())
+        if b"\\" in raw and (_ESCAPED.search(raw) or '"' in self._key or "\\" in self._key):
+            raw = _spelt(self._key).sub(MASK.encode(), raw)
+        return raw
+
+
+_ESCAPED: Final = re.compile(rb"\\(?:u00[2-7]|/)")  # a character of a key that could stand there unescaped
+
+
+def _spelt(key: str) -> re.Pattern[bytes]:
+    """A key with any of its characters escaped, also more than once: errors quote errors."""
+    return re.compile(b"".join(rb"\\{0,9}(?:%b|(?i:u00%02x))" % (re.escape(b), b[0]) for b in map(str.encode, key)))
 
 
 _FINAL: Final = frozenset({"LocalProtocolError", "DecodingError", "UnsupportedProtocol"})
+_LATE: Final = frozenset({"ReadTimeout", "TimeoutError"})
 
 
 def _decoded(answer: httpx2.Response) -> AsyncIterable[bytes]:

@@ -102,7 +102,8 @@ class Pool:
         if rest > 0:
             self._timer = self._loop.call_later(rest, self._look)
         else:
-            keeper, self._keeper = self._keeper, None
+            # Given up at once: whoever comes before the task begins must get others.
+            keeper, self._keeper, self._transports = self._keeper, None, {}
             self._closing = self._loop.create_task(keeper.aclose())
 
     async def _keep(self) -> AsyncGenerator[None]:
@@ -111,11 +112,12 @@ class Pool:
         try:
             yield
         finally:
-            self._transports = {}
-            self._keeper = None
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+            if transports is self._transports:
+                self._transports = {}
+                self._keeper = None
+                if self._timer is not None:
+                    self._timer.cancel()
+                    self._timer = None
             for transport in transports.values():
                 await transport.aclose()
 

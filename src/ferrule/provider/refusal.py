@@ -8,24 +8,15 @@ name, and whatever the transcript says is taken out.
 
 from __future__ import annotations
 
-import math
 import re
-import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from ferrule.content import Part
 from ferrule.message import ModelMessage
 from ferrule.provider.base import ModelRequest
 from ferrule.redact import scrub
 from ferrule.strict_json import clean
-
-if TYPE_CHECKING:
-    import email.utils as email_utils
-else:
-    from ferrule.lazy import LazyModule
-
-    email_utils = LazyModule("email.utils")
 
 MAX_SAID: Final = 300
 LEFT_OUT: Final = "[…]"
@@ -133,41 +124,3 @@ def retryable(status: int | None, headers: Mapping[str, str]) -> bool:
         return False
     advice = headers.get("x-should-retry", "").lower()
     return advice == "true" if advice in ("true", "false") else status in _AGAIN
-
-
-def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds to wait before the next attempt, as a failed response says.
-
-    A date is counted from the response's own date where it has one, so a wrong
-    clock here does no harm.
-
-    Args:
-        headers: The response headers, in lower case.
-        now: Seconds since the epoch, where the response has no date; default the clock.
-
-    Since 0.1.
-    """
-    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        seconds = _number(headers.get(name, ""))
-        if seconds is not None:
-            return seconds / unit
-    until = _date(headers.get("retry-after", ""))
-    if until is None:
-        return None
-    since = _date(headers.get("date", ""))
-    return max(0.0, until - (since if since is not None else time.time() if now is None else now))
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
-
-
-def _date(text: str) -> float | None:
-    try:
-        return email_utils.parsedate_to_datetime(text).timestamp()
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None

@@ -104,7 +104,9 @@ class RunStream(Generic[Out]):
             self._taken = asyncio.get_running_loop().create_future()
         await self._taken
 
-    def _ended(self, _: Any) -> None:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            task.exception()  # looked at: whoever takes events or the result is given it, and whoever leaves is not
         if self._came is not None and not self._came.done():
             self._came.set_result(None)
 

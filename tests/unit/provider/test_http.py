@@ -9,11 +9,14 @@ import gzip
 import json
 import logging
 import traceback
+import tracemalloc
 import warnings
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
+import httpx2
 import pytest
+from tests.clock import run
 from tests.unit.provider.fake import FakeWire
 from tests.unit.provider.server import Answer, Asked, Gate, Server, answer, closed_port, events
 
@@ -29,6 +32,7 @@ from ferrule.provider.transcript import fetched, show_result
 
 KEY = "sk-canary-0123456789"
 HELLO = ModelRequest((UserMessage((Part("text", text="hello"),)),))
+LATE = "127.0.0.1: no answer within 0.05 s. Raise the setting `timeout` where one may take longer"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 
 
@@ -209,6 +213,27 @@ def test_an_answer_beyond_the_limit_is_given_up(monkeypatch: pytest.MonkeyPatch)
     assert ("the answer has more than 1000 bytes", False) == (error.reason, error.retryable)
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip"])
+def test_a_bomb_goes_off_within_the_limit(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ferrule.provider.http.MAX_ANSWER", 1_000_000)
+    bomb = gzip.compress(bytes(50_000_000), 1)
+    reply = Answer(200, {"content-encoding": encoding}, [gzip.compress(bomb) if "," in encoding else bomb])
+    tracemalloc.start()
+    try:
+        error = failure(reply)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+    assert error.reason == "the answer has more than 1000000 bytes"
+
+
+def test_interim_answers_without_end_are_given_up() -> None:
+    reply = Answer()
+    reply.head = lambda: b"HTTP/1.1 103 Early Hints\r\n\r\n" * 200_000
+    for stream in (False, True):
+        assert LATE == failure(reply, request=settings(timeout=0.05), stream=stream).reason
+
+
 def test_arguments_that_are_objects_are_read_strictly() -> None:
     exact = Answer(body=[b'{"text": "x", "args": {"n": 123456789012345678901}}'])
     assert asked(exact)[0].message.text == "x"
@@ -272,7 +297,7 @@ def test_a_slow_answer_ends_at_the_time_limit(pieces: list[bytes]) -> None:
             return caught.value
 
     error = asyncio.run(main())
-    assert error.reason in ("no answer within 0.05 s", "127.0.0.1: no answer in time")
+    assert error.reason == LATE
     assert error.retryable
 
 
@@ -316,13 +341,13 @@ def test_the_request_id_of_a_stream_is_kept() -> None:
 def test_a_stream_cut_at_any_byte_ends_as_unknown_and_keeps_what_was_said() -> None:
     whole = events(*MORE, done=True)
     stream = b"".join(piece for piece in whole.body if isinstance(piece, bytes))
-    last = stream.index(b"[DONE]") + len(b"[DONE]\n\n")
+    first, last = stream.index(b"\n\n") + 2, stream.index(b"[DONE]") + len(b"[DONE]\n\n")
 
     async def main() -> list[tuple[int, Any]]:
-        replies = [Answer(200, whole.headers, [stream], "chunked", "cut", cut) for cut in range(1, last)]
+        replies = [Answer(200, whole.headers, [stream], "chunked", "cut", cut) for cut in range(first, last)]
         async with Server(*replies) as server:
             model = made(server.url)
-            return [(cut, [piece async for piece in model.stream(HELLO)]) for cut in range(1, last)]
+            return [(cut, [piece async for piece in model.stream(HELLO)]) for cut in range(first, last)]
 
     for cut, found in asyncio.run(main()):
         said = [json.loads(block[6:])["more"] for block in stream[:cut].split(b"\n\n")[:-1]]
@@ -331,6 +356,23 @@ def test_a_stream_cut_at_any_byte_ends_as_unknown_and_keeps_what_was_said() -> N
         assert ("unknown", "".join(said)) == (response.finish, response.message.text), cut
         assert response.error is not None
         assert not response.error.retryable
+
+
+@pytest.mark.parametrize(
+    ("pieces", "ending", "reason"),
+    [
+        ([b'data: {"mo'], "cut", "127.0.0.1: the connection was closed or the answer is no HTTP"),
+        ([b": queued\n\n"], "cut", "127.0.0.1: the connection was closed or the answer is no HTTP"),
+        ([b": queued\n\n", Gate()], "whole", LATE),
+        ([b": queued\n\n"], "whole", "the stream ended before its first event"),
+        ([b'data: {"mo'], "whole", "the stream ended before its first event"),
+        ([], "whole", "the answer is empty"),
+    ],
+)
+def test_a_stream_lost_before_its_first_event_is_worth_another_try(pieces: Any, ending: Any, reason: str) -> None:
+    reply = Answer(200, {"content-type": "text/event-stream"}, pieces, "chunked", ending)
+    error = failure(reply, stream=True, request=settings(timeout=0.05) if reason == LATE else HELLO)
+    assert (reason, True, 200) == (error.reason, error.retryable, error.status)
 
 
 def test_a_stream_that_ends_early_without_a_fault_of_the_connection_is_unknown_too() -> None:
@@ -379,6 +421,18 @@ def test_an_endless_event_ends_the_stream_as_unknown(monkeypatch: pytest.MonkeyP
     )
 
 
+def test_an_endless_stream_ends_as_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ferrule.provider.http.MAX_STREAM", 100_000)
+    reply = events(MORE[0])
+    reply.body = [*reply.body, *[b": " + b"x" * 10_000 + b"\n\n"] * 10, *events(MORE[1], done=True).body]
+    found, _ = asked(reply, stream=True)
+    assert ("unknown", "one ", "the stream has more than 100000 bytes") == (
+        found[-1].finish,
+        found[-1].message.text,
+        found[-1].error.reason,
+    )
+
+
 def test_nothing_after_the_sign_of_the_end_counts() -> None:
     reply = events(MORE[0], done=True)
     reply.body = [*reply.body[:-1], reply.body[-1] + b'data: {"error": "late"}\n\n', b"data: {no json\n\n"]  # type: ignore[operator]
@@ -397,11 +451,71 @@ def test_a_silent_stream_ends_as_unknown_at_the_time_limit_between_pieces() -> N
     reply = events(MORE[0])
     reply.body = [*reply.body, Gate()]
     found, _ = asked(reply, stream=True, request=settings(timeout=0.05))
-    assert ("unknown", "one ", "127.0.0.1: no answer in time") == (
+    assert ("unknown", "one ", LATE) == (
         found[-1].finish,
         found[-1].message.text,
         found[-1].error.reason,
     )
+
+
+class Timed(httpx2.AsyncByteStream):
+    """A body on the clock that jumps: pieces, and the second when each comes."""
+
+    def __init__(self, pieces: Iterable[tuple[float, bytes]]) -> None:
+        self.pieces = pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        for at, piece in self.pieces:
+            await asyncio.sleep(at - loop.time())
+            yield piece
+
+
+def on_a_clock(
+    monkeypatch: pytest.MonkeyPatch, status: int, pieces: Iterable[tuple[float, bytes]], *, stream: bool
+) -> tuple[float, Any]:
+    """When a request with 30 seconds ends, and how."""
+
+    def transport(_: Origin) -> httpx2.AsyncBaseTransport:
+        return httpx2.MockTransport(lambda _: httpx2.Response(status, stream=Timed(pieces)))
+
+    async def main() -> tuple[float, Any]:
+        model, request = made("http://models.example"), settings(timeout=30.0)
+        try:
+            found = [p async for p in model.stream(request)] if stream else await model.generate(request)
+        except ModelError as error:
+            found = error
+        return asyncio.get_running_loop().time(), found
+
+    monkeypatch.setattr(pools, "_transport", transport)
+    return run(main())
+
+
+ALIVE = b": still here\n\n"
+FOR_EVER = [(float(at), ALIVE) for at in range(7, 10_000, 7)]
+
+
+def test_a_stream_of_mere_signs_of_life_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    at, error = on_a_clock(monkeypatch, 200, FOR_EVER, stream=True)
+    late = LATE.replace("0.05", "30").replace("127.0.0.1", "models.example")
+    assert (30.0, late, True) == (at, error.reason, error.retryable)
+
+
+def test_each_event_has_all_the_time_and_signs_of_life_give_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [b'data: {"more": "a"}\n\n', b'data: {"more"', b': "b"}\n\n']
+    at, found = on_a_clock(
+        monkeypatch, 200, [(29.0, said[0]), (40.0, ALIVE), (50.0, said[1]), (58.0, said[2]), (70.0, ALIVE),
+                           (87.0, said[0]), *((at, ALIVE) for at, _ in FOR_EVER if at > 87)], stream=True
+    )  # fmt: skip
+    assert (117.0, "aba", "unknown") == (at, found[-1].message.text, found[-1].finish)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_of_a_refusal_that_does_not_end_there_is_what_came_in_time(
+    monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    at, error = on_a_clock(monkeypatch, 429, [(float(at), b"x") for at in range(7, 10_000, 7)], stream=stream)
+    assert (30.0, 429, "xxxx", True) == (at, error.status, error.reason, error.retryable)
 
 
 @pytest.mark.parametrize("more", [{}, {"capabilities": Capabilities(streaming=False)}])
@@ -510,6 +624,19 @@ def test_connections_are_closed_when_nobody_has_used_them_for_a_while(monkeypatc
             return server.connections
 
     assert asyncio.run(main()) == 2
+
+
+def test_a_request_that_begins_while_idle_connections_are_given_up_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> tuple[str, int]:
+        async with Server(answer({"text": "a"})) as server:
+            model = made(server.url)
+            await model.generate(HELLO)
+            monkeypatch.setattr(pools, "IDLE_SECONDS", -1.0)
+            pools.pool()._look()  # pyright: ignore[reportPrivateUsage]
+            response = await model.generate(HELLO)
+            return response.message.text, server.connections
+
+    assert asyncio.run(main()) == ("a", 2)
 
 
 def test_a_proxy_of_the_environment_is_used_but_not_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -720,9 +847,46 @@ def test_the_key_is_in_no_error_repr_or_log(reply: Any, stream: bool, caplog: py
     assert [text for text in shown if KEY in text] == []
 
 
-def test_a_key_said_back_as_the_request_id_is_not_shown() -> None:
-    error = failure(answer({"error": "x"}, 401, x_request_id=f"Bearer {KEY}"))
-    assert "fake: x [status 401, request Bearer [redacted]]" == str(error)
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (KEY, rb"\u0073k-canary-0123456789"),
+        (KEY, "".join(f"\\u{ord(c):04x}" for c in KEY).encode()),
+        (KEY, b"sk\\u002Dcanary\\u002D0123456789"),
+        (KEY, rb"\\u0073k-canary-0123456789"),  # an error that quotes the JSON of another
+        (KEY, rb"\\\\\\u0073k-canary\\\u002d0123456789"),
+        ("abc/def/ghi=", rb"abc\/def\u002fghi\u003D"),
+        ('abc"def"ghi', rb"abc\"def\"ghi"),
+        ("abc\\def\\ghi", rb"abc\\def\\ghi"),
+    ],
+)
+def test_a_key_is_found_however_json_writes_it(key: str, said: bytes, stream: bool) -> None:
+    reason = b"x" * 1990 + said  # at the place where a page is cut: half a key would stand there
+    reply = Answer(401, body=[b'{"error": "' + reason + b'"}'])
+    told = {failure(reply, stream=stream, key=key).reason.rstrip("\\")}
+    told |= {failure(Answer(401, body=[reason]), stream=stream, key=key).reason}
+    if stream:
+        late = Answer(200, {"content-type": "text/event-stream"}, [b'data: {"error": "' + reason + b'"}\n\n'])
+        told |= {failure(late, stream=True, key=key).reason}
+    assert {"x" * 1990 + "[redacted]"} == told
+
+
+def test_an_answer_that_merely_escapes_its_text_is_left_alone() -> None:
+    assert asked(Answer(body=[rb'{"text": "a\u0073k \u0026 \/ \\ \""}']))[0].message.text == 'ask & / \\ "'
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", ["x-request-id", "request-id", "content-type"])
+def test_a_key_said_back_in_a_header_is_not_shown(name: str, stream: bool) -> None:
+    headers = {name: "y" * 85 + KEY}
+    done = events(*MORE, done=True).body if stream else [b'{"text": "hi"}']
+    found, _ = asked(Answer(200, headers, done), stream=stream)
+    shown = [found[-1] if stream else found]
+    shown += [failure(Answer(status, headers, [b"<html>"])) for status in (200, 401)]
+    assert not [s for s in shown if KEY[:6] in repr(s) or KEY[:6] in str(s)]
+    if name != "content-type":
+        assert {s.request_id for s in shown} == {"y" * 85 + "[redacted]"}
 
 
 def test_the_repr_names_model_and_origin() -> None:

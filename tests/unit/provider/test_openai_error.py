@@ -12,7 +12,6 @@ from ferrule.message import Call, ModelMessage
 from ferrule.provider.base import ModelResponse
 from ferrule.provider.openai_error import arguments_text, failed_calls, read_error
 
-NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
     lambda inner: (

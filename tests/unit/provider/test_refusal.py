@@ -13,9 +13,8 @@ from ferrule.provider.base import ModelRequest, Wire
 from ferrule.provider.gemini import Gemini
 from ferrule.provider.openai_chat import ChatWire
 from ferrule.provider.openai_responses import OpenAIResponses
-from ferrule.provider.refusal import reason, retry_after, unquoted
+from ferrule.provider.refusal import reason, unquoted
 
-NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 WIRES: dict[str, Wire] = {w.api: w for w in (ChatWire(), OpenAIResponses(), AnthropicWire(), Gemini())}
 
 
@@ -107,34 +106,3 @@ def test_what_the_transcript_says_is_not_repeated(said: str, shown: str) -> None
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_text_can_be_shown(message: str, prompt: str) -> None:
     assert len(unquoted(reason(400, message), ModelRequest([user(prompt)]))) < 400
-
-
-@pytest.mark.parametrize(
-    ("headers", "expected"),
-    [
-        ({}, None),
-        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
-        ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
-        ({"retry-after": "0.25"}, 0.25),
-        ({"retry-after": "-3"}, None),
-        ({"retry-after": "nan"}, None),
-        ({"retry-after": "inf"}, None),
-        ({"retry-after": "later"}, None),
-        ({"retry-after": "Tue, 14 Nov 2023 22:13:50 GMT"}, 30.0),
-        ({"retry-after": "Tue, 14 Nov 2023 22:13:10 GMT"}, 0.0),
-        ({"retry-after": "Tue, 14 Nov 2023 22:13:50 GMT", "date": "Tue, 14 Nov 2023 22:13:45 GMT"}, 5.0),
-        ({"retry-after": "Tue, 14 Nov 2023 22:13:50 GMT", "date": "nonsense"}, 30.0),
-    ],
-)
-def test_the_time_to_wait_is_read_in_every_form(headers: dict[str, str], expected: float | None) -> None:
-    assert expected == retry_after(headers, NOW)
-
-
-def test_a_date_long_past_needs_no_clock_of_ours() -> None:
-    assert 0.0 == retry_after({"retry-after": "Tue, 14 Nov 2023 22:13:50 GMT"})
-
-
-@given(st.text(max_size=30))
-def test_any_header_is_a_time_or_nothing(value: str) -> None:
-    found = retry_after({"retry-after": value, "retry-after-ms": value}, NOW)
-    assert found is None or found >= 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from tests.clock import run
 
-from ferrule import Agent, Context, Event, ModelError, UsageError, tool
+from ferrule import Agent, Context, Event, ModelError, Session, SessionBusy, UsageError, tool
 from ferrule.message import ModelMessage, ToolMessage, Usage
 from ferrule.provider.base import Capabilities, Delta, ModelRequest, ModelResponse
 from ferrule.testing import ScriptedModel, call
@@ -189,6 +190,23 @@ def test_misuse_of_a_stream_is_told() -> None:
                 _ = stream.result
 
     run(early())
+
+
+def test_a_stream_of_a_busy_session_that_is_left_leaves_nothing_behind(caplog: pytest.LogCaptureFixture) -> None:
+    session = Session()
+
+    async def twice() -> None:
+        agent = Agent("a", Flood(1000))
+        async with agent.stream("go", session=session) as first:
+            await anext(first)
+            for _ in range(2):
+                with pytest.raises(SessionBusy):
+                    async with agent.stream("go", session=session):
+                        raise AssertionError
+
+    run(twice())
+    gc.collect()
+    assert caplog.messages == []
 
 
 def test_what_a_run_raises_is_raised_where_its_events_are_taken() -> None:
