@@ -22,9 +22,10 @@ from common import (  # pyright: ignore  # found through PYTHONPATH, which the h
 
 from ferrule import Agent, Event, Limits, Part, image, tool
 from ferrule.message import Call, ModelMessage, ToolMessage
-from ferrule.provider import pool, presets
+from ferrule.provider import presets
 from ferrule.provider.base import ModelResponse
 from ferrule.provider.function import FunctionModel
+from ferrule.provider.http import pool
 
 
 async def image_tool(a: int, b: int) -> list[str | Part]:

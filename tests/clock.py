@@ -11,7 +11,7 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from ferrule.tool.thread import POOL
+from ferrule.tool.body.thread import POOL
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from ferrule import Agent, ModelError, RunResult, tool
 from ferrule.message import ModelMessage, ToolMessage, user
 from ferrule.provider import presets
 from ferrule.provider.base import ModelRequest
-from ferrule.provider.http import WireModel
+from ferrule.provider.http.model import WireModel
 
 RAIN = Turn("Rain.")
 

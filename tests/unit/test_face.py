@@ -23,7 +23,8 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "before", ["", "from ferrule import Context", "import ferrule.tool.schema", "from ferrule.tool import Tool"]
+    "before",
+    ["", "from ferrule import Context", "import ferrule.tool.schema.signature", "from ferrule.tool import Tool"],
 )
 def test_tool_is_the_decorator_whatever_was_imported_before(before: str) -> None:
     code = f"{before}\nfrom ferrule import tool\n@tool\ndef f(): ...\nprint(type(f).__name__)"

@@ -21,7 +21,7 @@ from ferrule.runtime.event import Event
 from ferrule.runtime.info import RunInfo
 from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.stream import RunStream
-from ferrule.tool.thread import POOL
+from ferrule.tool.body.thread import POOL
 from ferrule.tool.tool import Effect, ToolDefinition
 from ferrule.tool.toolset import Several, Toolset
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ferrule.errors import JSONSyntaxError
 from ferrule.lazy import LazyModule
 from ferrule.provider.base import OutputSchema
-from ferrule.tool.arguments import Fault, fault_text, read_kindly
-from ferrule.tool.schema import read_type
+from ferrule.tool.schema.arguments import Fault, fault_text, read_kindly
+from ferrule.tool.schema.signature import read_type
 
 if TYPE_CHECKING:
     from ferrule.provider import schema as schemas

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from ferrule.errors import JSONSyntaxError, UsageError
 from ferrule.strict_json import parse
-from ferrule.tool.arguments import as_text, json_type
-from ferrule.tool.reference import References, Schema, listed
+from ferrule.tool.schema.arguments import as_text, json_type
+from ferrule.tool.schema.reference import References, Schema, listed
 
 
 def read_arguments(schema: Schema, pairs: Sequence[str], given: str | None) -> dict[str, Any] | str | bytes:

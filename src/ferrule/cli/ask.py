@@ -17,7 +17,7 @@ from ferrule.errors import JSONSyntaxError
 from ferrule.result import ToolResult
 from ferrule.strict_json import parse, plain
 from ferrule.suspension import Answer, Request
-from ferrule.tool.reference import is_schema
+from ferrule.tool.schema.reference import is_schema
 
 _ASK_FOR_DATA = ("input", "question")
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 from ferrule.app import App
 from ferrule.cli.output import json_text
 from ferrule.tool.names import wire_name
-from ferrule.tool.reference import Schema
+from ferrule.tool.schema.reference import Schema
 from ferrule.tool.tool import Tool
 
 

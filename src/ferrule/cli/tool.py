@@ -25,8 +25,8 @@ from ferrule.errors import UsageError
 from ferrule.provider.definition import Wire, tool_definition
 from ferrule.result import ToolResult
 from ferrule.strict_json import parse, plain
-from ferrule.tool.arguments import InvalidArguments, read
 from ferrule.tool.context import Context
+from ferrule.tool.schema.arguments import InvalidArguments, read
 from ferrule.tool.tool import Tool, ToolDefinition
 
 T = TypeVar("T")

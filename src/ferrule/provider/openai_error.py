@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from ferrule.errors import JSONSyntaxError, ModelError
 from ferrule.message import Call
+from ferrule.provider.http.retry_after import retry_after
 from ferrule.provider.refusal import reason, retryable
-from ferrule.provider.retry_after import retry_after
 from ferrule.strict_json import clean, dumps, parse
 
 REFUSED_CALL: Final = "tool_use_failed"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ferrule.errors import UsageError
 from ferrule.lazy import LazyModule
 from ferrule.provider.base import Capabilities, Model, Wire
-from ferrule.provider.http import Key, WireModel, origin_of
+from ferrule.provider.http.model import Key, WireModel, origin_of
 
 if TYPE_CHECKING:
     import difflib
@@ -50,7 +50,7 @@ class Preset:
 
 
 def _chat(api: str) -> tuple[str, ...]:
-    return ("ferrule.provider.openai_chat", "ChatWire", api)
+    return ("ferrule.provider.openai_chat.wire", "ChatWire", api)
 
 
 _OPENAI_HEADERS: Final = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
@@ -59,7 +59,7 @@ _HEARS: Final = {"audio": True}
 PRESETS: Final[Mapping[str, Preset]] = {
     "openai": Preset(
         "https://api.openai.com/v1",
-        ("ferrule.provider.openai_responses", "OpenAIResponses"),
+        ("ferrule.provider.openai_responses.wire", "OpenAIResponses"),
         ("OPENAI_API_KEY",),
         "OPENAI_BASE_URL",
         _OPENAI_HEADERS,
@@ -74,7 +74,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
     ),
     "anthropic": Preset(
         "https://api.anthropic.com",
-        ("ferrule.provider.anthropic", "AnthropicWire"),
+        ("ferrule.provider.anthropic.wire", "AnthropicWire"),
         ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
         "ANTHROPIC_BASE_URL",
         # The API's present version refuses temperature and its like; only newer models take system text later on.
@@ -82,7 +82,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
     ),
     "gemini": Preset(
         "https://generativelanguage.googleapis.com/v1beta",
-        ("ferrule.provider.gemini", "Gemini"),
+        ("ferrule.provider.gemini.wire", "Gemini"),
         ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
         "GEMINI_BASE_URL",
         flags=(

@@ -22,9 +22,9 @@ from ferrule.result import ToolResult
 from ferrule.runtime.event import Event
 from ferrule.strict_json import dumps, plain
 from ferrule.suspension import Answer, Request
-from ferrule.tool.arguments import InvalidArguments, read
 from ferrule.tool.context import Context
 from ferrule.tool.invoke import execute
+from ferrule.tool.schema.arguments import InvalidArguments, read
 from ferrule.tool.tool import Tool
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from ferrule.errors import ToolDefinitionError
 from ferrule.exception import classify, describe_exception, proves_nothing
 from ferrule.lazy import LazyModule
 from ferrule.strict_json import dumps, is_a, parse, typed
-from ferrule.tool.arguments import Fault, Parameters, json_type, read
-from ferrule.tool.reference import Schema
+from ferrule.tool.schema.arguments import Fault, Parameters, json_type, read
+from ferrule.tool.schema.reference import Schema
 
 if TYPE_CHECKING:
     import asyncio

@@ -18,10 +18,10 @@ from ferrule.exception import leaves_of
 from ferrule.lazy import LazyModule
 from ferrule.result import Failure, ToolResult, as_result, suspended
 from ferrule.strict_json import is_a, kind_of
-from ferrule.tool.arguments import InvalidArguments, read
-from ferrule.tool.attempt import STRAY, Attempt, GiveUp, Late, Own, described, failed, how_it_runs, is_ready
+from ferrule.tool.body.attempt import STRAY, Attempt, GiveUp, Late, Own, described, failed, how_it_runs, is_ready
 from ferrule.tool.context import Context, Suspend
 from ferrule.tool.output import bounded
+from ferrule.tool.schema.arguments import InvalidArguments, read
 
 if TYPE_CHECKING:
     import asyncio

@@ -25,10 +25,10 @@ from ferrule.content import Part
 from ferrule.errors import ToolDefinitionError
 from ferrule.result import Failure, ToolResult, with_fact
 from ferrule.strict_json import dumps, kind_of, plain
-from ferrule.tool.annotation import readable
-from ferrule.tool.arguments import path_text, schema_check
-from ferrule.tool.reference import Schema
-from ferrule.tool.strict import finite_validator
+from ferrule.tool.schema.annotation import readable
+from ferrule.tool.schema.arguments import path_text, schema_check
+from ferrule.tool.schema.reference import Schema
+from ferrule.tool.schema.strict import finite_validator
 
 _FREE = (Any, inspect.Signature.empty, object, NoReturn)
 _STREAMS = (Generator, Iterator, Iterable, AsyncGenerator, AsyncIterator, AsyncIterable)

@@ -18,14 +18,14 @@ from typing import Any, ClassVar, Final, Generic, Literal, ParamSpec, TypeVar, c
 
 from ferrule.errors import ToolDefinitionError
 from ferrule.result import ToolResult
-from ferrule.tool.arguments import Parameters, SchemaParameters
-from ferrule.tool.attempt import Runs, how_it_runs
+from ferrule.tool.body.attempt import Runs, how_it_runs
 from ferrule.tool.context import Context
 from ferrule.tool.invoke import invoke, invoke_check, invoke_preview
 from ferrule.tool.names import wire_name
 from ferrule.tool.output import OutputCheck, output_check
-from ferrule.tool.reference import Schema
-from ferrule.tool.schema import is_field, read_around, read_signature
+from ferrule.tool.schema.arguments import Parameters, SchemaParameters
+from ferrule.tool.schema.reference import Schema
+from ferrule.tool.schema.signature import is_field, read_around, read_signature
 
 Effect = Literal["read", "idempotent", "once"]
 EFFECTS: Final = ("read", "idempotent", "once")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ferrule.message import Message
-from ferrule.provider.anthropic import AnthropicWire
+from ferrule.provider.anthropic.wire import AnthropicWire
 from ferrule.provider.base import Body, Capabilities, Delta, ModelRequest, ModelResponse, Wire
-from ferrule.provider.gemini import Gemini
-from ferrule.provider.openai_chat import DIALECTS, ChatWire
-from ferrule.provider.openai_responses import OpenAIResponses
+from ferrule.provider.gemini.wire import Gemini
+from ferrule.provider.openai_chat.wire import DIALECTS, ChatWire
+from ferrule.provider.openai_responses.wire import OpenAIResponses
 from ferrule.strict_json import dumps, parse
 
 MODEL = "gemini-3-pro"  # a name that tells Gemini's generation and nothing to the others

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from ferrule import Tool, tool
 from ferrule.message import Message, user
-from ferrule.provider.anthropic import AnthropicWire
+from ferrule.provider.anthropic.wire import AnthropicWire
 from ferrule.provider.base import Body, Capabilities, ModelRequest, OutputSchema, Settings
 from ferrule.strict_json import parse
 from ferrule.tool.toolset import Toolset

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from ferrule import tool
 from ferrule.message import Call, Message, ModelMessage, ToolMessage, Usage
 from ferrule.provider.base import Capabilities, ModelRequest, ModelResponse
-from ferrule.provider.openai_chat import DIALECTS, ChatWire, Dialect
+from ferrule.provider.openai_chat.wire import DIALECTS, ChatWire, Dialect
 from ferrule.tool.toolset import Toolset
 
 EXAMPLES = Path(__file__).parent / "examples"

@@ -11,7 +11,7 @@ from openai.types.responses import response_create_params
 from pydantic import TypeAdapter
 
 from ferrule.provider.base import Capabilities, ModelRequest
-from ferrule.provider.openai_responses import OpenAIResponses
+from ferrule.provider.openai_responses.wire import OpenAIResponses
 from ferrule.strict_json import parse
 from ferrule.tool import Toolset, tool
 

@@ -8,7 +8,7 @@ from tests.unit.provider.anthropic_support import MODEL, PLAIN, example, written
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, ModelMessage, Raw, ToolMessage, Usage, user
-from ferrule.provider.anthropic import AnthropicWire
+from ferrule.provider.anthropic.wire import AnthropicWire
 from ferrule.provider.base import Delta, ModelResponse
 
 WIRE = AnthropicWire()

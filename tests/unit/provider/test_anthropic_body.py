@@ -23,8 +23,8 @@ from tests.unit.provider.anthropic_support import (
 from ferrule import Part, UnknownToolError, UnsupportedPartError, UsageError, tool
 from ferrule.content import to_dict
 from ferrule.message import Call, Message, ModelMessage, Raw, ToolMessage, UserMessage, system, user
-from ferrule.provider.anthropic import MAX_BODY, AnthropicWire
-from ferrule.provider.anthropic_turns import family
+from ferrule.provider.anthropic.turns import family
+from ferrule.provider.anthropic.wire import MAX_BODY, AnthropicWire
 from ferrule.provider.base import Capabilities, OutputSchema, Sent
 from ferrule.strict_json import clean, restore, typed
 from ferrule.tool.toolset import Toolset

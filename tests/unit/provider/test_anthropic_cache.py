@@ -9,7 +9,7 @@ from tests.unit.provider.anthropic_support import BOTH, MODEL, markers, some_too
 
 from ferrule import UsageError
 from ferrule.message import Call, Message, ModelMessage, Raw, ToolMessage, user
-from ferrule.provider.anthropic import AnthropicWire
+from ferrule.provider.anthropic.wire import AnthropicWire
 from ferrule.tool.toolset import Toolset
 
 SHORT = {"type": "ephemeral"}

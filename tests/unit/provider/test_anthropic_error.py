@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.provider.anthropic import AnthropicWire
+from ferrule.provider.anthropic.wire import AnthropicWire
 
 WIRE = AnthropicWire()
 

@@ -12,7 +12,7 @@ from tests.unit.provider.anthropic_support import MODEL, events, example
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, Usage
-from ferrule.provider.anthropic import AnthropicWire
+from ferrule.provider.anthropic.wire import AnthropicWire
 from ferrule.provider.base import Decoder, Delta, ModelResponse
 
 WIRE = AnthropicWire()

@@ -8,7 +8,7 @@ from tests.unit.provider.chat import OSLO, ROME, USAGE, chunk, decoded, events, 
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
 from ferrule.provider.base import ModelResponse
-from ferrule.provider.chat_answer import read_usage
+from ferrule.provider.openai_chat.answer import read_usage
 
 # -- whole answers ----------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from tests.unit.provider.chat import TOOLS, answered, asked, body, example, weat
 from ferrule.errors import UsageError
 from ferrule.message import Call, Message, ModelMessage, Raw, Transcript, user
 from ferrule.provider.base import Capabilities, ModelRequest
-from ferrule.provider.openai_chat import DIALECTS, ChatWire, sent_arguments
+from ferrule.provider.openai_chat.wire import DIALECTS, ChatWire, sent_arguments
 
 APIS = list(DIALECTS)
 OPENAI = DIALECTS["openai-chat"]

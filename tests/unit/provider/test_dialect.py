@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ferrule.provider.schema import MAX_PLACES, RECURSION_DEPTH, Dialect, drop_nulls, lower
-from ferrule.tool.arguments import SchemaParameters
+from ferrule.tool.schema.arguments import SchemaParameters
 
 Schema = dict[str, Any]
 

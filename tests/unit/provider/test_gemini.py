@@ -14,7 +14,7 @@ from tests.unit.provider.gemini_oracle import EXAMPLES, Json, check, example
 from ferrule import Part, Tool, ToolDefinition, Toolset, UnknownToolError, UnsupportedPartError, UsageError
 from ferrule.message import Call, Message, ModelMessage, Raw, ToolMessage, Transcript, UserMessage, user
 from ferrule.provider.base import Capabilities, ModelRequest, OutputSchema, Sent, Settings
-from ferrule.provider.gemini import JSON_SCHEMA, OPENAPI, Gemini, Schemas
+from ferrule.provider.gemini.wire import JSON_SCHEMA, OPENAPI, Gemini, Schemas
 
 OLD, NEW = "gemini-2.5-flash", "gemini-3-pro-preview"
 SKIP = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="  # base64 of skip_thought_signature_validator

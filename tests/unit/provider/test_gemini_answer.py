@@ -14,7 +14,7 @@ from tests.unit.provider.gemini_oracle import EXAMPLES, Json, example
 from ferrule.errors import ModelError
 from ferrule.message import Call, ModelMessage, Raw, ToolMessage, Usage, user
 from ferrule.provider.base import Capabilities, Delta, ModelRequest, ModelResponse
-from ferrule.provider.gemini import Gemini
+from ferrule.provider.gemini.wire import Gemini
 
 MODEL = "gemini-3-pro"
 SIGNED = "b3BhcXVlLWNhbGwtMQ=="

@@ -23,11 +23,11 @@ from tests.unit.provider.server import Answer, Asked, Gate, Server, answer, clos
 from ferrule.content import Part, file, from_dict, image
 from ferrule.errors import ConfigurationError, FetchError, ModelError, UsageError
 from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage
-from ferrule.provider import pool as pools
 from ferrule.provider.base import Capabilities, Delta, Model, ModelRequest, ModelResponse, Settings
-from ferrule.provider.http import MAX_REFUSAL, WireModel, origin_of
-from ferrule.provider.pool import Origin
-from ferrule.provider.sse import EventReader
+from ferrule.provider.http import pool as pools
+from ferrule.provider.http.model import MAX_REFUSAL, WireModel, origin_of
+from ferrule.provider.http.pool import Origin
+from ferrule.provider.http.sse import EventReader
 from ferrule.provider.transcript import fetched, show_result
 
 KEY = "sk-canary-0123456789"
@@ -208,14 +208,14 @@ def test_a_body_that_is_no_answer_is_told_truthfully(reply: Answer, reason: str,
 
 
 def test_an_answer_beyond_the_limit_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ferrule.provider.http.MAX_ANSWER", 1000)
+    monkeypatch.setattr("ferrule.provider.http.model.MAX_ANSWER", 1000)
     error = failure(Answer(body=[b'"' + b"x" * 600, b"x" * 600 + b'"'], framing="chunked"))
     assert ("the answer has more than 1000 bytes", False) == (error.reason, error.retryable)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip"])
 def test_a_bomb_goes_off_within_the_limit(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ferrule.provider.http.MAX_ANSWER", 1_000_000)
+    monkeypatch.setattr("ferrule.provider.http.model.MAX_ANSWER", 1_000_000)
     bomb = gzip.compress(bytes(50_000_000), 1)
     reply = Answer(200, {"content-encoding": encoding}, [gzip.compress(bomb) if "," in encoding else bomb])
     tracemalloc.start()
@@ -411,7 +411,7 @@ def test_a_faulty_event_ends_the_stream_as_unknown(fault: bytes) -> None:
 
 
 def test_an_endless_event_ends_the_stream_as_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ferrule.provider.http.EventReader", lambda: EventReader(64))
+    monkeypatch.setattr("ferrule.provider.http.model.EventReader", lambda: EventReader(64))
     reply = events(MORE[0])
     reply.body = [*reply.body, b"data: " + b"x" * 200, *events(MORE[1], done=True).body]
     found, _ = asked(reply, stream=True)
@@ -422,7 +422,7 @@ def test_an_endless_event_ends_the_stream_as_unknown(monkeypatch: pytest.MonkeyP
 
 
 def test_an_endless_stream_ends_as_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ferrule.provider.http.MAX_STREAM", 100_000)
+    monkeypatch.setattr("ferrule.provider.http.model.MAX_STREAM", 100_000)
     reply = events(MORE[0])
     reply.body = [*reply.body, *[b": " + b"x" * 10_000 + b"\n\n"] * 10, *events(MORE[1], done=True).body]
     found, _ = asked(reply, stream=True)

@@ -11,7 +11,7 @@ from ferrule.content import Part, audio, file, image, text
 from ferrule.errors import UnknownToolError, UnsupportedPartError, UsageError
 from ferrule.message import Call, Message, ModelMessage, Raw, user
 from ferrule.provider.base import Capabilities, ModelRequest, OutputSchema, Sent, Settings
-from ferrule.provider.openai_chat import DIALECTS, ChatWire
+from ferrule.provider.openai_chat.wire import DIALECTS, ChatWire
 from ferrule.provider.schema import lower
 from ferrule.tool.toolset import Toolset
 

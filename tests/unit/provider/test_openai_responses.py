@@ -15,7 +15,7 @@ from ferrule.content import Part, to_dict
 from ferrule.errors import UnknownToolError, UnsupportedPartError, UsageError
 from ferrule.message import Call, Message, ModelMessage, Raw, ToolMessage, UserMessage, user
 from ferrule.provider.base import Capabilities, ModelRequest, OutputSchema, Sent, Settings
-from ferrule.provider.openai_responses import OpenAIResponses
+from ferrule.provider.openai_responses.wire import OpenAIResponses
 from ferrule.strict_json import dumps, parse, restore, typed
 from ferrule.tool import Toolset, tool
 

@@ -16,7 +16,7 @@ from ferrule.errors import ModelError, UsageError
 from ferrule.message import UserMessage
 from ferrule.provider import presets
 from ferrule.provider.base import Capabilities, Model, ModelRequest
-from ferrule.provider.http import WireModel
+from ferrule.provider.http.model import WireModel
 from ferrule.provider.presets import PRESETS, model
 
 HELLO = ModelRequest((UserMessage((text("hello"),)),))

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, ModelMessage, ToolMessage, user
-from ferrule.provider.anthropic import AnthropicWire
+from ferrule.provider.anthropic.wire import AnthropicWire
 from ferrule.provider.base import ModelRequest, Wire
-from ferrule.provider.gemini import Gemini
-from ferrule.provider.openai_chat import ChatWire
-from ferrule.provider.openai_responses import OpenAIResponses
+from ferrule.provider.gemini.wire import Gemini
+from ferrule.provider.openai_chat.wire import ChatWire
+from ferrule.provider.openai_responses.wire import OpenAIResponses
 from ferrule.provider.refusal import reason, unquoted
 
 WIRES: dict[str, Wire] = {w.api: w for w in (ChatWire(), OpenAIResponses(), AnthropicWire(), Gemini())}

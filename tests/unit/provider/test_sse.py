@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ferrule.provider.sse import Event, EventReader
+from ferrule.provider.http.sse import Event, EventReader
 
 BOM = b"\xef\xbb\xbf"
 

@@ -27,8 +27,8 @@ from tests.clock import run
 
 from ferrule import Context, ToolDefinitionError, UsageError, tool
 from ferrule.strict_json import parse
-from ferrule.tool.arguments import InvalidArguments, Parameters, SchemaParameters, read
-from ferrule.tool.schema import read_signature
+from ferrule.tool.schema.arguments import InvalidArguments, Parameters, SchemaParameters, read
+from ferrule.tool.schema.signature import read_signature
 
 CANARY = "tok_FAKE"
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.clock import run
 
-from ferrule.tool.deadline import Deadlines, deadlines
+from ferrule.tool.body.deadline import Deadlines, deadlines
 
 
 class Waits:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule import tool
-from ferrule.tool.docstring import About, parse_docstring
+from ferrule.tool.schema.docstring import About, parse_docstring
 
 NAMES = {"order_id", "limit"}
 EXPECTED = {"order_id": "The order's number.", "limit": "Most hits to show."}

@@ -20,7 +20,7 @@ from tests.clock import run
 from tests.unit.values import ENDLESS, HOSTILE, shrink
 
 from ferrule import Answer, Context, Part, Request, Tool, ToolResult, UsageError, Variables, tool
-from ferrule.tool.attempt import how_it_runs
+from ferrule.tool.body.attempt import how_it_runs
 from ferrule.tool.invoke import execute, invoke
 
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")

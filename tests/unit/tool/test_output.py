@@ -28,8 +28,8 @@ from tests.clock import run
 
 from ferrule import Context, Failure, Part, Tool, ToolDefinitionError, ToolResult, tool
 from ferrule.strict_json import plain, restore, typed
-from ferrule.tool.arguments import schema_check
 from ferrule.tool.output import OutputCheck, bounded, checked, output_check
+from ferrule.tool.schema.arguments import schema_check
 
 
 class Hue(Enum):

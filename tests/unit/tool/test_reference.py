@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.tool.reference import HOLDERS, References, Schema, below, listed, subschemas
+from ferrule.tool.schema.reference import HOLDERS, References, Schema, below, listed, subschemas
 
 STRING: Schema = {"type": "string"}
 INTEGER: Schema = {"type": "integer"}

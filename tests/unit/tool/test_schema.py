@@ -49,9 +49,9 @@ from tests.clock import run
 
 from ferrule import Context, FunctionTool, ToolDefinitionError, tool
 from ferrule.strict_json import parse
-from ferrule.tool.annotation import readable
-from ferrule.tool.arguments import InvalidArguments, SchemaParameters, read
-from ferrule.tool.schema import Signature, read_signature
+from ferrule.tool.schema.annotation import readable
+from ferrule.tool.schema.arguments import InvalidArguments, SchemaParameters, read
+from ferrule.tool.schema.signature import Signature, read_signature
 
 T = TypeVar("T")
 
@@ -960,7 +960,7 @@ def test_a_schema_is_equal_in_another_process() -> None:
         """
         import json
         from ferrule.tool.context import Context
-        from ferrule.tool.schema import read_signature
+        from ferrule.tool.schema.signature import read_signature
         def f(a: int, b: "str | None" = None, **c: float): ...
         print(json.dumps(read_signature(f, Context, "f").schema))
         """

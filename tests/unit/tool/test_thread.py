@@ -7,7 +7,7 @@ from concurrent.futures import wait
 
 import pytest
 
-from ferrule.tool.thread import ThreadPool
+from ferrule.tool.body.thread import ThreadPool
 
 
 def test_work_beyond_the_bound_waits_for_a_thread() -> None:

@@ -18,7 +18,7 @@ from hypothesis import given
 from tests.unit.values import OBJECTS
 
 from ferrule import Part, Request, ToolResult
-from ferrule.tool.value import is_still
+from ferrule.tool.body.value import is_still
 
 
 class Hue(Enum):

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from ferrule.tool.reference import Schema, is_list, is_schema, listed
+from ferrule.tool.schema.reference import Schema, is_list, is_schema, listed
 
 
 def keywords(names: str) -> frozenset[str]:

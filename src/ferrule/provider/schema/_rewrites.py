@@ -12,8 +12,8 @@ from typing import Any
 
 from ferrule.provider.schema._keywords import ANNOTATIONS, BY_TYPE, TYPED, distinct, unite
 from ferrule.provider.schema._walk import Place, flatten
-from ferrule.tool.arguments import json_type
-from ferrule.tool.reference import Schema, is_list, is_schema, listed, subschemas
+from ferrule.tool.schema.arguments import json_type
+from ferrule.tool.schema.reference import Schema, is_list, is_schema, listed, subschemas
 
 NULL: Schema = {"type": "null"}
 

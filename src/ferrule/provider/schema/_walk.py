@@ -15,7 +15,7 @@ from itertools import chain, count
 from typing import Any, Literal
 
 from ferrule.provider.schema._keywords import ANNOTATIONS, MERGE, both, distinct, in_words, same, unite
-from ferrule.tool.reference import (
+from ferrule.tool.schema.reference import (
     COMBINING,
     DEFINITIONS,
     HOLDERS,

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from ferrule.provider.schema import _rewrites as to
 from ferrule.provider.schema._keywords import keywords
 from ferrule.provider.schema._walk import Profile, Rewrite, Run
-from ferrule.tool.reference import Schema
+from ferrule.tool.schema.reference import Schema
 
 Dialect = Literal["json-schema", "openai", "openai-strict", "anthropic-strict", "gemini", "gemini-openapi"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from ferrule.errors import JSONSyntaxError
 from ferrule.provider.schema._walk import MAX_DEPTH
 from ferrule.strict_json import dumps, parse
-from ferrule.tool.reference import References, Schema, below, is_list, is_schema, listed
+from ferrule.tool.schema.reference import References, Schema, below, is_list, is_schema, listed
 
 
 def drop_nulls(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:

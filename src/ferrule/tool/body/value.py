@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.lazy import LazyModule
 from ferrule.strict_json import is_a
+from ferrule.tool.body.thread import POOL
 from ferrule.tool.child import AWAITABLE, GENERATOR
-from ferrule.tool.thread import POOL
 
 if TYPE_CHECKING:
     import asyncio

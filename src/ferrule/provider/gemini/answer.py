@@ -14,8 +14,8 @@ from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
 from ferrule.provider.base import Decoder, Delta, ModelResponse
 from ferrule.provider.foreign import Json, as_count, as_object, as_objects, as_text, sum_of, told_usage
+from ferrule.provider.http.retry_after import retry_after
 from ferrule.provider.refusal import reason, retryable
-from ferrule.provider.retry_after import retry_after
 from ferrule.strict_json import dumps
 
 API: Final = "gemini"
@@ -267,7 +267,8 @@ def _wait(headers: Mapping[str, str], details: list[Json]) -> float | None:
 
 def _single(data: Any) -> Any:
     """A body that on some paths is wrapped in a list of one."""
-    return cast("list[Any]", data)[0] if isinstance(data, list) and data else data
+    items = cast("list[Any]", data) if isinstance(data, list) else ()
+    return items[0] if items else cast("Any", data)
 
 
 def present(fields: Json) -> Json:

@@ -17,12 +17,12 @@ from ferrule.lazy import LazyModule
 from ferrule.redact import scrub
 from ferrule.result import Failure, ToolResult, as_result
 from ferrule.strict_json import dumps, is_a, plain
+from ferrule.tool.body.deadline import Deadlines, deadlines
+from ferrule.tool.body.thread import POOL
+from ferrule.tool.body.value import consume, exhaust, is_live, is_still
 from ferrule.tool.child import GENERATOR
 from ferrule.tool.context import Context
-from ferrule.tool.deadline import Deadlines, deadlines
 from ferrule.tool.output import checked
-from ferrule.tool.thread import POOL
-from ferrule.tool.value import consume, exhaust, is_live, is_still
 
 if TYPE_CHECKING:
     import asyncio

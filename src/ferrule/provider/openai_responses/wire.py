@@ -22,7 +22,7 @@ from ferrule.provider.base import Body, Capabilities, Decoder, ModelRequest, Mod
 from ferrule.provider.definition import tool_choice, tool_definitions
 from ferrule.provider.foreign import Json, as_object, as_objects
 from ferrule.provider.openai_error import arguments_text, model_error, read_error
-from ferrule.provider.responses_answer import ResponsesDecoder, is_call, read_answer, reported
+from ferrule.provider.openai_responses.answer import ResponsesDecoder, is_call, read_answer, reported
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, told_in_words, wire_id
 from ferrule.strict_json import clean, dumps

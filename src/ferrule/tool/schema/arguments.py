@@ -21,7 +21,7 @@ import orjson
 
 from ferrule.errors import JSONSyntaxError, ToolDefinitionError, UsageError
 from ferrule.strict_json import dumps, is_a, kind_of, parse, plain
-from ferrule.tool.reference import BRANCHING, References, Schema, below, listed
+from ferrule.tool.schema.reference import BRANCHING, References, Schema, below, listed
 
 MAX_FAULTS = 10
 MAX_NESTING = 100

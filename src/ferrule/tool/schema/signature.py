@@ -26,11 +26,11 @@ from pydantic_core import PydanticSerializationError, SchemaValidator, to_jsonab
 from ferrule.errors import ToolDefinitionError
 from ferrule.lazy import LazyModule
 from ferrule.strict_json import kind_of, parse
-from ferrule.tool.annotation import first_sentence, hints_of, innermost, local_names, own_names, readable
-from ferrule.tool.arguments import EXACT, Fault, json_type, path_text, refuse_taken, with_digits
-from ferrule.tool.docstring import About, parse_docstring
-from ferrule.tool.reference import Schema
-from ferrule.tool.strict import strict_validator, takes_anything
+from ferrule.tool.schema.annotation import first_sentence, hints_of, innermost, local_names, own_names, readable
+from ferrule.tool.schema.arguments import EXACT, Fault, json_type, path_text, refuse_taken, with_digits
+from ferrule.tool.schema.docstring import About, parse_docstring
+from ferrule.tool.schema.reference import Schema
+from ferrule.tool.schema.strict import strict_validator, takes_anything
 
 if TYPE_CHECKING:
     from pydantic import fields as pydantic_fields

@@ -30,7 +30,7 @@ from ferrule.provider.base import (
 )
 from ferrule.provider.definition import tool_choice, tool_definitions
 from ferrule.provider.foreign import Json, as_object, as_objects, as_text
-from ferrule.provider.gemini_answer import (
+from ferrule.provider.gemini.answer import (
     API,
     GeminiDecoder,
     present,

@@ -19,7 +19,7 @@ from typing import Any, cast
 from pydantic_core import PydanticCustomError, PydanticKnownError, SchemaValidator, core_schema, to_jsonable_python
 
 from ferrule.strict_json import dumps
-from ferrule.tool.reference import Schema
+from ferrule.tool.schema.reference import Schema
 
 _PARTS = (
     *("schema", "items_schema", "keys_schema", "values_schema", "extras_schema", "json_schema", "python_schema"),

@@ -21,9 +21,9 @@ from ferrule.errors import FetchError, ModelError, UsageError
 from ferrule.guard import checked_headers, describe, fetch
 from ferrule.lazy import LazyModule
 from ferrule.provider.base import Capabilities, Decoder, Delta, ModelRequest, ModelResponse, Wire
-from ferrule.provider.pool import Origin, Pool, pool
+from ferrule.provider.http.pool import Origin, Pool, pool
+from ferrule.provider.http.sse import Event, EventReader
 from ferrule.provider.refusal import unquoted
-from ferrule.provider.sse import Event, EventReader
 from ferrule.provider.transcript import fetched
 from ferrule.redact import MASK, scrub
 from ferrule.strict_json import clean, parse

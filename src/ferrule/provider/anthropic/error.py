@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ferrule.errors import ModelError
 from ferrule.provider.foreign import as_object, as_text
+from ferrule.provider.http.retry_after import retry_after
 from ferrule.provider.refusal import reason, retryable
-from ferrule.provider.retry_after import retry_after
 from ferrule.strict_json import clean
 
 PROVIDER: Final = "anthropic"

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
-from ferrule.provider.anthropic_error import PROVIDER, stream_error
-from ferrule.provider.anthropic_turns import API, input_of
+from ferrule.provider.anthropic.error import PROVIDER, stream_error
+from ferrule.provider.anthropic.turns import API, input_of
 from ferrule.provider.base import Decoder, Delta, ModelResponse
 from ferrule.provider.foreign import Json, as_count, as_object, as_text, sum_of, told_usage
 from ferrule.strict_json import clean, dumps

@@ -16,9 +16,9 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
 from ferrule.content import Part, decoded_len, describe_part
 from ferrule.errors import ModelError, UsageError
 from ferrule.message import Message, ModelMessage, SystemMessage, ToolMessage
-from ferrule.provider.anthropic_answer import AnthropicDecoder, answer
-from ferrule.provider.anthropic_error import http_error
-from ferrule.provider.anthropic_turns import API, blocks, family, starts_signed
+from ferrule.provider.anthropic.answer import AnthropicDecoder, answer
+from ferrule.provider.anthropic.error import http_error
+from ferrule.provider.anthropic.turns import API, blocks, family, starts_signed
 from ferrule.provider.base import (
     Body,
     Capabilities,

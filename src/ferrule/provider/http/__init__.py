@@ -1,0 +1,1 @@
+"""The transport under all providers: requests, pooled connections, server-sent events."""

@@ -1,0 +1,1 @@
+"""How a declaration becomes a schema and a compiled check, and arguments pass it."""
