@@ -16,7 +16,8 @@ from ferrule.lazy import LazyModule
 from ferrule.message import Message, Prompt, unpaired, user
 from ferrule.provider.base import Model, ModelResponse, Settings
 from ferrule.provider.function import Models, as_model
-from ferrule.runtime.driver import Driver, Listener, OnRequest, new_run_id
+from ferrule.runtime.answer import OnRequest
+from ferrule.runtime.driver import Driver, Listener, new_run_id
 from ferrule.runtime.event import Event
 from ferrule.runtime.info import RunInfo
 from ferrule.runtime.outcome import RunResult

@@ -1,28 +1,81 @@
-"""Whether an answer may be used."""
+"""Whether an answer may be used: it is one to this request, as it was shown, in time, and fits what was asked."""
 
 from __future__ import annotations
 
-from typing import Any
+import datetime as dt
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
 from ferrule.errors import RequestError, UsageError
-from ferrule.suspension import Answer, Request
+from ferrule.lazy import LazyModule
+from ferrule.suspension import Answer, Request, parse_time
+from ferrule.tool.schema.arguments import schema_check
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = LazyModule("asyncio")
+
+OnRequest = Callable[[Request], Awaitable[Answer | None]]
 
 
-def fitting(answer: Any, request: Request) -> Answer:
-    """The answer, if it is one to this very request as it was shown.
+async def asked(ask: OnRequest, request: Request) -> Answer | None:
+    """Ask somebody, for as long as an answer is taken.
 
     Args:
-        answer: What somebody gave.
-        request: What was asked.
+        ask: Asks them.
+        request: What is asked.
+
+    Returns:
+        The answer; one that says `expired` when it did not come in time, None when it stays open.
 
     Raises:
-        RequestError: It is for another request, or for something else than what was shown.
+        RequestError: It is for another request, for something else than what was shown, or does not fit.
+        ToolDefinitionError: The request's schema is none.
         UsageError: It is no answer.
     """
+    if _has_expired(request):
+        return _nobodys(request)
+    limit = asyncio.timeout(_seconds_left(request))
+    try:
+        async with limit:
+            answer = await ask(request)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return _nobodys(request)
+    if answer is None:
+        return None
+    return _nobodys(request) if _has_expired(request) else _fitting(answer, request)
+
+
+def _fitting(answer: Any, request: Request) -> Answer:
+    """The answer, if it is one to this very request as it was shown, and gives what its schema asks for."""
     if not isinstance(answer, Answer):
         raise UsageError(f"on_request returned {type(answer).__name__}. Return an Answer, or None to leave it open.")
     if answer.id != request.id:
         raise RequestError(f"the answer names request {answer.id!r}, and {request.id!r} was asked.")
     if answer.digest is not None and answer.digest != request.digest:
         raise RequestError(f"the answer to {request.id!r} was given for something else than what was shown.")
+    schema = (request.data or {}).get("schema")
+    if answer.ok and isinstance(schema, dict):
+        faults = schema_check(schema, f"request {request.id!r}")(answer.data)  # pyright: ignore[reportUnknownArgumentType]
+        if faults:
+            where, rule = faults[0]
+            raise RequestError(f"the answer to {request.id!r} does not fit its schema. {where or 'data'}: {rule}.")
     return answer
+
+
+def _seconds_left(request: Request) -> float | None:
+    if request.expiresAt is None:
+        return None
+    return (parse_time(request.expiresAt) - dt.datetime.now(dt.UTC)).total_seconds()
+
+
+def _has_expired(request: Request) -> bool:
+    left = _seconds_left(request)
+    return left is not None and left <= 0
+
+
+def _nobodys(request: Request) -> Answer:
+    return Answer(request.id, ok=False, reason="expired", digest=request.digest)

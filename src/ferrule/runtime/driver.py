@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from inspect import isawaitable as is_awaitable
@@ -36,7 +36,7 @@ from ferrule.machine import (
 from ferrule.message import Call, Message, ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
 from ferrule.result import ToolResult
-from ferrule.runtime.answer import fitting
+from ferrule.runtime.answer import OnRequest, asked
 from ferrule.runtime.dispatch import PARKED, Hooks, call_model, call_tool
 from ferrule.runtime.event import Event, event
 from ferrule.runtime.info import RunInfo
@@ -55,7 +55,6 @@ else:
     logging = LazyModule("logging")
 
 Listener = Callable[[Event], None]
-OnRequest = Callable[[Request], Awaitable[Answer | None]]
 GRACE = 5.0
 
 
@@ -418,8 +417,7 @@ class Driver:
             self._asking = asyncio.Lock()
         async with self._asking:
             try:
-                answer = await self.on_request(request) if self.on_request is not None else None
-                return None if answer is None else fitting(answer, request)
+                return await asked(self.on_request, request) if self.on_request is not None else None
             except Exception:  # whoever should answer failed, or answered something else; the request stays open
                 logging.getLogger("ferrule.run").exception("answering a request of %s failed", self.journal.run_id)
                 return None
