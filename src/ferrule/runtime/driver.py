@@ -227,7 +227,7 @@ class Driver:
             self._open[command.op] = command
             outcome: Any = self._perform(command)
             if is_coroutine(outcome):
-                self._flying[command.op] = self.loop.create_task(self._fly(command, outcome))
+                self._flying[command.op] = asyncio.Task(self._fly(command, outcome), loop=self.loop, name=command.op)
             else:
                 self._done.append((command, outcome))
         return None

@@ -250,7 +250,15 @@ class Attempt:
         timers = deadlines(self.loop, limit) if limit == self.tool.timeout else Deadlines(limit)
         timers.add(self, self.loop)
         try:
-            return await self._settled(self._started())
+            body: Any = self._started()
+            if type(body) is CoroutineType:  # the way of nearly all: one frame less than `_settled`
+                try:
+                    body = await cast("Awaitable[Any]", body)
+                except STRAY as error:
+                    raise Own(error) from None
+                if is_ready(body):
+                    return self._finished(body)
+            return await self._settled(body)
         except BaseException as error:
             if is_a(error, Own) and is_a(error.error, GeneratorExit) and not _runs(task):
                 raise error.error from None  # whoever has the coroutine closes it
