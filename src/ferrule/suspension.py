@@ -93,7 +93,7 @@ class Answer:
         data: What they gave, fitting the request's schema.
         reason: `declined`, `cancelled`, `expired` or free text.
         arguments: Edited arguments of an approval.
-        digest: The request's digest, echoed; required for an approval.
+        digest: The request's digest, echoed; one that is not the request's makes the answer unfit.
 
     Raises:
         RequestError: A field of the wrong type.

@@ -10,9 +10,11 @@ import pytest
 from tests.clock import run
 
 import docs
-from ferrule import FerruleError, Request, ToolResult, Toolset, image, tool
+from ferrule import Agent, FerruleError, Request, ToolResult, Toolset, image, tool
 from ferrule.app import load_app
 from ferrule.cli.arguments import read_arguments
+from ferrule.provider.presets import model
+from ferrule.testing import ScriptedModel, call
 
 HEADINGS = [
     line[3:]
@@ -74,6 +76,25 @@ def cut_off() -> ToolResult:
     return run(find.call('{"a": '))
 
 
+def no_key() -> None:
+    Agent("desk", model("openai:gpt-5", key="")).run_sync("Hello").raise_for_status()
+
+
+def open_calls() -> None:
+    @tool(approval=True)
+    def pay() -> None: ...
+
+    waiting = Agent("desk", ScriptedModel([call("pay")]), tools=[pay]).run_sync("Pay.")
+    Agent("desk", ScriptedModel([]), tools=[pay]).run_sync("And now?", history=waiting.messages)
+
+
+def short_script() -> None:
+    @tool
+    def pay() -> None: ...
+
+    Agent("desk", ScriptedModel([call("pay")]), tools=[pay]).run_sync("Pay.").raise_for_status()
+
+
 CAUSES: list[Callable[[], Any]] = [
     no_annotation,
     positional_only,
@@ -88,6 +109,9 @@ CAUSES: list[Callable[[], Any]] = [
     cut_off,
     lambda: load_app(docs.ROOT, target="nosuch"),
     lambda: read_arguments({}, ["limit=5"], '{"limit": 4}'),
+    no_key,
+    open_calls,
+    short_script,
 ]
 
 

@@ -53,6 +53,7 @@ class Session:
         """Belong to no run."""
         _check_history(messages)
         self.messages: Sequence[Message] = tuple(messages)
+        """The transcript so far."""
         self._holder: str | None = None
 
     def take(self, run_id: str) -> Sequence[Message]:
@@ -219,7 +220,7 @@ class Agent(Generic[Deps, Out]):
             history: The transcript to continue.
             session: The session to continue, in place of `history`.
             limits: In place of the agent's own.
-            on_request: Answers what the run asks, in this process; None leaves it suspended.
+            on_request: Answers what the run asks, in this process; sync or async. None leaves it suspended.
             on_event: Hears of what happens; called at once, so it must be quick.
 
         Returns:
@@ -321,7 +322,7 @@ class Agent(Generic[Deps, Out]):
         approval: bool | Callable[[dict[str, Any]], Any] = False,
         timeout: float = 600.0,
     ) -> AgentTool:
-        """A tool that runs this agent on a text; its calls are runs inside the caller's run.
+        """A tool that runs this agent on a text, its argument `input`; its calls are runs inside the caller's run.
 
         Args:
             name: Default the agent's name.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 else:
     asyncio = LazyModule("asyncio")
 
-OnRequest = Callable[[Request], Awaitable[Answer | None]]
+OnRequest = Callable[[Request], Awaitable[Answer | None] | Answer | None]
 
 
 async def asked(ask: OnRequest, request: Request) -> Answer | None:
@@ -39,7 +40,8 @@ async def asked(ask: OnRequest, request: Request) -> Answer | None:
     limit = asyncio.timeout(_seconds_left(request))
     try:
         async with limit:
-            answer = await ask(request)
+            given = ask(request)
+            answer = await given if inspect.isawaitable(given) else given
     except TimeoutError:
         if not limit.expired():
             raise

@@ -185,8 +185,8 @@ class Context(Generic[Deps]):
         call_id: The call's id; default a new one.
         effect_key: Idempotency key, stable over retry, resume and crash; default made from the call's id.
         attempt: How often the call has been started, from 1.
-        answers: Requests of this call and their answers, in order. They are taken as they are: a run checks id, digest,
-            expiry and schema before it takes an answer, a context made by hand does not.
+        answers: Requests of this call and their answers, in order. They are taken as they are: a run checks id,
+            digest, expiry and schema before it takes an answer, a context made by hand does not.
         state: What an earlier attempt kept when it suspended, a JSON object; the tool changes this very dict.
         deps: Live objects of the application.
         run_context: The run's JSON object: user, tenant, locale.

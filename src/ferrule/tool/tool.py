@@ -272,7 +272,7 @@ class FunctionTool(Tool, Generic[P, R]):
         effect: `read`: no effect outside; `idempotent`: repeating with the same key is harmless; `once`: never repeated
             without proof or a decision.
         timeout: Seconds per attempt; holds for the caller.
-        approval: True, or a callable of the checked arguments: a run suspends before the call.
+        approval: True, or a function of a dict of the checked arguments: a run suspends before the call.
         preview: `(context, arguments)` to a ToolResult that shows a person what would happen.
         check: `(context, arguments)` to what came of it: a ToolResult or True; None or False when it did not happen.
         on_unknown: When nobody knows whether it happened: `"ask"` a person or `"fail"`; default by the kind of run.

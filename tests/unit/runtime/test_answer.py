@@ -56,6 +56,13 @@ def test_an_answer_is_used_only_when_it_fits_the_schema(data: Any, taken: bool, 
     assert "third" not in caplog.text
 
 
+def test_whoever_answers_need_not_be_async() -> None:
+    made: list[Any] = []
+    agent = Agent("a", ScriptedModel([call("book"), "ok"]), tools=[asking(made)])
+    result = run(agent.run("go", on_request=lambda request: Answer(request.id, ok=True, data={"day": 2})))
+    assert (result.status, made) == ("done", [{"day": 2}])
+
+
 def test_a_no_needs_no_data() -> None:
     made: list[Any] = []
     result = asked(Answer(ID, ok=False), made)
