@@ -313,17 +313,17 @@ def _fields_of(value: Any) -> dict[str, Any]:
     return {name: found for name, found, default in shown if found != default}
 
 
+def _shown_as(role: str) -> Callable[[Any], dict[str, Any]]:
+    """What people and HTTP clients are shown of a message: whose it is, and its fields."""
+    return lambda value: {"role": role, **_fields_of(value)}
+
+
 def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
     return lambda found: kind(**found)
 
 
 register(Call, Codec("$call", Call._asdict, Call._asdict, _maker(Call)))
-for _kind, _word in (
-    (Raw, "$raw"),
-    (Usage, "$usage"),
-    (UserMessage, "$user"),
-    (SystemMessage, "$system"),
-    (ModelMessage, "$model"),
-    (ToolMessage, "$tool"),
-):
+for _kind, _word in ((Raw, "$raw"), (Usage, "$usage")):
     register(_kind, Codec(_word, _fields_of, _fields_of, _maker(_kind)))
+for _kind, _role in ((UserMessage, "user"), (SystemMessage, "system"), (ModelMessage, "model"), (ToolMessage, "tool")):
+    register(_kind, Codec(f"${_role}", _shown_as(_role), _fields_of, _maker(_kind)))

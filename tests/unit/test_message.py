@@ -17,11 +17,12 @@ from ferrule.message import (
     ToolMessage,
     Transcript,
     Usage,
+    system,
     told,
     unpaired,
     user,
 )
-from ferrule.strict_json import dumps, parse, restore, typed
+from ferrule.strict_json import dumps, parse, plain, restore, typed
 
 PIXEL = image(b"\x89PNG\r\n\x1a\n" + b"\0" * 30, mime_type="image/png")
 CALL = Call("t1.0", "add", '{"a": 1}', "w1")
@@ -148,3 +149,10 @@ def test_a_cost_is_known_when_all_of_it_is(found: list[Usage]) -> None:
     total = sum(found, Usage())
     assert total.cost == (None if not costs or None in costs else sum(c for c in costs if c is not None))
     assert total.unpriced == (None in costs)
+
+
+def test_a_message_says_whose_it_is() -> None:
+    asked = Call("t1.0", "add", "{}")
+    said = [user("a"), system("a"), ModelMessage("b", (asked,)), ToolMessage(asked, "c")]
+    assert [message["role"] for message in plain(said)] == ["user", "system", "model", "tool"]
+    assert restore(typed(said)) == said

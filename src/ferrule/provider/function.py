@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ferrule.errors import UsageError
 from ferrule.lazy import LazyModule
 from ferrule.message import Call, ModelMessage
 from ferrule.provider.base import Capabilities, Delta, Model, ModelRequest, ModelResponse
+from ferrule.tool.schema.arguments import as_text
 
 if TYPE_CHECKING:
     from ferrule.provider import presets
@@ -103,17 +104,18 @@ def as_model(given: Models) -> Model:
     )
 
 
-def call(name: str, arguments: str = "{}", wire_id: str | None = None) -> Call:
+def call(name: str, arguments: str | Mapping[str, Any] = "{}", wire_id: str | None = None) -> Call:
     """A call for a `FunctionModel` or a `ScriptedModel` to ask for.
 
     Args:
         name: The tool's name.
-        arguments: JSON text.
+        arguments: JSON text, or a mapping that is written as such.
         wire_id: The id that a provider would have given it.
 
     Since 0.1.
     """
-    return Call("", name, arguments, wire_id)
+    text = arguments if isinstance(arguments, str) else as_text(arguments)
+    return Call("", name, text if isinstance(text, str) else text.decode(), wire_id)
 
 
 def as_response(found: Any, name: str) -> ModelResponse:

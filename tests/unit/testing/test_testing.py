@@ -12,7 +12,7 @@ from tests.clock import run
 from ferrule import Agent
 from ferrule.message import UserMessage
 from ferrule.provider.base import Model, ModelRequest
-from ferrule.testing import FunctionModel, NetworkForbidden, ScriptedModel, forbid_network
+from ferrule.testing import FunctionModel, NetworkForbidden, ScriptedModel, call, forbid_network
 
 
 def test_a_scripted_model_is_a_model_and_keeps_what_it_was_sent() -> None:
@@ -28,6 +28,11 @@ def test_a_scripted_model_is_a_model_and_keeps_what_it_was_sent() -> None:
     assert run(agent.run("y")).output == "saw 1"
     model.assert_done()
     assert [m.text for r in model.requests for m in r.messages if isinstance(m, UserMessage)] == ["x", "y"]
+
+
+@pytest.mark.parametrize("given", ['{"a":1}', {"a": 1}])
+def test_a_call_is_written_with_arguments_as_text_or_as_a_mapping(given: Any) -> None:
+    assert call("add", given).arguments == '{"a":1}'
 
 
 def test_a_function_model_says_what_it_cannot_take() -> None:
