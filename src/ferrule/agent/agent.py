@@ -122,14 +122,19 @@ class Agent(Generic[Deps, Out]):
         """Settle everything that no run changes."""
         if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError("an agent needs a name, for example Agent('support', 'openai:gpt-5').")
-        chain = Chain([Instructions(instructions), *hooks] if callable(instructions) else hooks)
+        _check("settings", settings, Settings, "Settings(temperature=0)")
+        _check("limits", limits, Limits, "Limits(turns=5)")
+        given = _several("hooks", hooks)
+        for hook in given:
+            _check("each of hooks", hook, Hooks, "an object of a class that extends Hooks")
+        chain = Chain([Instructions(instructions), *given] if callable(instructions) else given)
         self._name = name
         self._listeners = chain.listeners
         self._hooks = chain if chain.watches_models or chain.watches_tools else None
         self._deps = deps
         made = tools if isinstance(tools, Toolset) else Toolset(tools)
         self._plan = Plan(
-            tuple(as_model(m) for m in (model, *fallback)),
+            tuple(as_model(m) for m in (model, *_several("fallback", fallback))),
             "" if callable(instructions) else str(instructions),
             made,
             settings or Settings(),
@@ -246,6 +251,8 @@ class Agent(Generic[Deps, Out]):
         stream: RunStream[Out] | None = None,
     ) -> Coroutine[Any, Any, RunResult[Out]]:
         """Check everything that may be misuse, and give what drives the run."""
+        _check("limits", limits, Limits, "Limits(turns=5)")
+        _check("session", session, Session, "Session()")
         if session is not None and history:
             raise UsageError("a run continues a session or a history, not both.")
         _check_history(history)
@@ -392,7 +399,24 @@ async def _in_session(session: Session, driver: Driver, given: RunInput) -> RunR
     return result
 
 
-def _check_history(history: Sequence[Message]) -> None:
+def _check(name: str, given: Any, kind: type, example: str) -> None:
+    if given is not None and not isinstance(given, kind):
+        raise UsageError(f"{name} must be {kind.__name__}, not {type(given).__name__}. Give {example}.")
+
+
+def _several(name: str, given: Any) -> tuple[Any, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise UsageError(f"{name} must be a list, not {type(given).__name__}. Put it into brackets.")
+    return tuple(cast("Iterable[Any]", given))
+
+
+def _check_history(history: Sequence[Any]) -> None:
+    for message in history:
+        if not isinstance(message, Message):
+            raise UsageError(
+                f"the history holds {type(message).__name__}, which is no message. Take the messages of a result, or "
+                "make them with user(...) and system(...) of ferrule.message."
+            )
     wrong = unpaired(history) if history else None
     if wrong is not None:
         raise UsageError(f"the history cannot be continued: {wrong}. Give each call one result, directly after it.")

@@ -21,7 +21,7 @@ Out = TypeVar("Out", default=str)
 _CODES = {"incomplete": "budget", "failed": "unavailable", "cancelled": "cancelled", "blocked": "unavailable"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # slots and `RunResult[int](…)` do not go together on Python 3.11
 class RunResult(Generic[Out]):
     """How a run ended; not a tool's result.
 

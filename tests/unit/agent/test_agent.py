@@ -255,6 +255,40 @@ def test_misuse_raises() -> None:
         run(Agent("a", ScriptedModel([])).run("go", history=history))
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"limits": 5}, "limits must be Limits, not int. Give Limits(turns=5)."),
+        ({"settings": {}}, "settings must be Settings, not dict. Give Settings(temperature=0)."),
+        ({"hooks": Hooks()}, "hooks must be a list, not Hooks. Put it into brackets."),
+        ({"hooks": [Hooks]}, "each of hooks must be Hooks, not type. Give an object of a class that extends Hooks."),
+        ({"fallback": "openai:gpt-5"}, "fallback must be a list, not str. Put it into brackets."),
+    ],
+)
+def test_an_option_of_another_kind_is_named_with_the_mend(options: Any, text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Agent("a", ScriptedModel([]), **options)
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"limits": 5}, "limits must be Limits, not int. Give Limits(turns=5)."),
+        ({"session": "s"}, "session must be Session, not str. Give Session()."),
+        (
+            {"history": [{"role": "user"}]},
+            "the history holds dict, which is no message. Take the messages of a result, or make them with user(...) and "
+            "system(...) of ferrule.message.",
+        ),
+    ],
+)
+def test_an_option_of_a_run_of_another_kind_is_named_with_the_mend(options: Any, text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        run(Agent("a", ScriptedModel([])).run("go", **options))
+    assert str(caught.value) == text
+
+
 def test_a_function_is_a_model() -> None:
     async def parrot(request: ModelRequest) -> str:
         said = request.messages[-1]

@@ -8,6 +8,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -303,7 +304,8 @@ def test_an_error_of_the_users_own_comes_through_the_sync_entry_unchanged(inside
 def test_a_run_result_is_another_type_than_a_tool_result() -> None:
     result = Agent("a", ScriptedModel(["ok"])).run_sync("go")
     assert not isinstance(result, ToolResult)
-    assert {"messages", "usage", "requests"} <= set(RunResult.__slots__)
+    assert {"messages", "usage", "requests"} <= {f.name for f in fields(RunResult)}
+    assert RunResult[int]("r", "done", value=1) == RunResult("r", "done", value=1)
     assert {"messages", "usage", "requests"}.isdisjoint(ToolResult.__slots__)
     assert isinstance(result.as_tool_result(), ToolResult)
     assert isinstance(tool(name="x")(lambda: None), Tool)
