@@ -18,22 +18,24 @@ from ferrule.lazy import LazyModule
 from ferrule.machine import CallModel, CallTool
 from ferrule.message import Call, ModelMessage, unpaired
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
-from ferrule.result import ToolResult
+from ferrule.result import ToolResult, with_fact
 from ferrule.runtime.event import Event
 from ferrule.strict_json import dumps, plain
 from ferrule.suspension import Answer, Request
 from ferrule.tool.context import Context
-from ferrule.tool.invoke import execute
+from ferrule.tool.invoke import execute, not_called
 from ferrule.tool.schema.arguments import InvalidArguments, read
 from ferrule.tool.tool import Tool
 
 if TYPE_CHECKING:
     import asyncio
+    import logging
     import random
 
     from ferrule.runtime.driver import Driver
 else:
     asyncio = LazyModule("asyncio")
+    logging = LazyModule("logging")
     random = LazyModule("random")
 
 PARKED: Final = object()
@@ -243,8 +245,7 @@ def _frozen(tool: Tool, values: Mapping[str, Any]) -> ToolResult | tuple[dict[st
     try:
         return read(tool.parameters, values, omit_blank=tool.omit_blank)
     except InvalidArguments as error:
-        text = f"Tool {tool.name!r} was not called: its arguments were changed and do not fit. {error}"
-        return ToolResult.failed(text, code="invalid_arguments")
+        return not_called(tool, error, ": its arguments were changed and do not fit")
 
 
 async def _after(run: Driver, hooks: Hooks, call: Call, result: ToolResult) -> ToolResult:
@@ -315,7 +316,9 @@ async def _is_due(tool: Tool, values: dict[str, Any]) -> bool:
     try:
         due = rule(tool.whole(values))
         return bool(await due if inspect.isawaitable(due) else due)
-    except Exception:  # a rule that cannot decide leaves the decision to a person
+    except Exception as error:  # a rule that cannot decide leaves the decision to a person
+        log = logging.getLogger("ferrule.run")
+        log.warning("the approval rule of tool %r raised %s: a person is asked.", tool.name, type(error).__name__)
         return True
 
 
@@ -353,7 +356,7 @@ def _told_of_edit(result: ToolResult, before: dict[str, Any], after: dict[str, A
     versions = {"requested": plain(before), "approved": plain(after)}
     note = f"[The arguments were changed before the call, to {dumps(versions['approved']).decode()}]"
     output = f"{note}\n{result.output}" if result.output else note
-    return replace(result, output=output, metadata={**(result.metadata or {}), "arguments": versions})
+    return replace(result, output=output, metadata=with_fact(result.metadata, "arguments", versions))
 
 
 def context_for(

@@ -57,9 +57,23 @@ async def invoke(
     try:
         values, text = read(tool.parameters, arguments, omit_blank=tool.omit_blank)
     except InvalidArguments as error:
-        # Not by `failed`, which takes what follows `password:` for one; no value is quoted here.
-        return ToolResult(f"Tool {tool.name!r} was not called. {error}", True, failure=Failure("invalid_arguments"))
+        return not_called(tool, error)
     return await execute(tool, values, context, text=text, late=late)
+
+
+def not_called(tool: Tool, error: InvalidArguments, why: str = "", *, code: str = "invalid_arguments") -> ToolResult:
+    """The result of a call whose arguments cannot be executed.
+
+    Args:
+        tool: The tool.
+        error: What is wrong with them.
+        why: Where they came from, if not from whoever asked for the call.
+        code: The failure code.
+
+    Since 0.1.
+    """
+    # Not by `failed`, which takes what follows `password:` for one; no value is quoted here.
+    return ToolResult(f"Tool {tool.name!r} was not called{why}. {error}", True, failure=Failure(code))
 
 
 async def execute(
@@ -186,8 +200,7 @@ async def _aside(
     try:
         values, _ = read(tool.parameters, arguments, omit_blank=tool.omit_blank)
     except InvalidArguments as error:
-        text = f"Tool {tool.name!r} was not called. {error}"
-        return ToolResult(text, True, failure=Failure(code or "invalid_arguments"))
+        return not_called(tool, error, code=code or "invalid_arguments")
     inner = _for_call(tool, values, context)
     attempt = Attempt(
         tool, values, inner, start=partial(function, inner, tool.whole(values)), finish=partial(_said, code)

@@ -743,7 +743,7 @@ def test_a_model_that_raises_an_error_of_ours_is_a_failed_answer() -> None:
     assert result.output == "saved"
 
 
-def test_an_approval_rule_that_raises_asks() -> None:
+def test_an_approval_rule_that_raises_asks_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     def rule(arguments: dict[str, Any]) -> bool:
         raise RuntimeError("broken rule")
 
@@ -753,6 +753,7 @@ def test_an_approval_rule_that_raises_asks() -> None:
 
     result = run(Agent("a", ScriptedModel([call("pay", '{"amount": 5}')]), tools=[pay]).run("go"))
     assert (result.status, result.requests[0].kind) == ("suspended", "approval")
+    assert caplog.messages == ["the approval rule of tool 'pay' raised RuntimeError: a person is asked."]
 
 
 # -- hooks ------------------------------------------------------------------------------------------------------
