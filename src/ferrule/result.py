@@ -427,7 +427,7 @@ def as_result(value: Any) -> ToolResult:
         return _done(text, text)
     kind = cast("type[Any]", type(value))  # by its real class: what `__class__` says, or raises, does not count
     if kind is int or kind is dict:
-        return ToolResult.ok(value)
+        return _done(text_of(value), value)
     if issubclass(kind, ToolResult):
         return take(value)
     if issubclass(kind, BaseException):
