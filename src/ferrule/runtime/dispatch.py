@@ -275,14 +275,14 @@ async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str
         context = context_for(run, op, call, attempt, answers, state) if tool.injected != () else None
         once = tool.effect == "once"
         if once:
-            run.proven(op, so=False)
+            run.unproven[op] = None
         if run.trace is None:
             result = await execute(tool, values, context, text=text, give_up=give_up)
         else:
             work = partial(execute, tool, values, context, text=text)
             result = await run.trace.tool(tool, call.id, work, give_up)
         if once:
-            run.proven(op, so=True)
+            del run.unproven[op]
         request = result.pending
         if request is not None:
             answer = await run.ask(op, request)

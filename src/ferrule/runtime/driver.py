@@ -77,8 +77,8 @@ class Driver:
 
     __slots__ = (
         "_asking", "_cancelled_by", "_done", "_flying", "_open", "_outer", "_ready", "_requests", "_task",
-        "_unproven", "_wake", "definition", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
-        "on_request", "path", "stream", "streaming", "trace", "variables",
+        "_wake", "definition", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
+        "on_request", "path", "stream", "streaming", "trace", "unproven", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -112,7 +112,7 @@ class Driver:
         self._outer = outer
         self._cancelled_by: str | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._unproven: set[str] | None = None  # ops of `once` calls that are being made
+        self.unproven: dict[str, None] = {}  # ops of `once` calls that are being made
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._open: dict[str, Any] = {}
         self._flying: dict[str, asyncio.Task[Any]] = {}
@@ -370,17 +370,6 @@ class Driver:
         """
         return SLOTS.of(tool)
 
-    def proven(self, op: str, so: bool) -> None:
-        """Keep in mind that an effect may be happening, or that it is known what came of it.
-
-        Args:
-            op: The command.
-            so: Whether it is known.
-        """
-        if self._unproven is None:
-            self._unproven = set()
-        (self._unproven.discard if so else self._unproven.add)(op)
-
     def rewritten(self, response: ModelResponse, messages: Sequence[Message]) -> Any:
         """A response to another transcript than the machine's.
 
@@ -510,7 +499,7 @@ class Driver:
     def _stopped(self, command: Any) -> Any:
         """What came of a command that was stopped before it ended by itself."""
         if type(command) is CallTool:
-            if self._unproven and command.op in self._unproven:
+            if command.op in self.unproven:
                 text = f"Tool {command.tool.name!r} was stopped; its effect may have happened."
                 return ToolResult.failed(text, code="outcome_unknown")
             return ToolResult.failed("The call was cancelled.", code="cancelled")
