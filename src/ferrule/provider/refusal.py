@@ -33,6 +33,26 @@ _WHAT: Final[Mapping[int, str]] = {
     504: "the server gave up waiting",
     529: "the server is overloaded",
 }
+# What servers refuse under a status that does not tell, by their code or in their sentence.
+_TOLD: Final = (
+    (
+        re.compile(
+            r"context[ _](?:length|window|size|limit)|prompt is too long|input is too long"
+            r"|(?:input token count|prompt).{0,60}exceeds the (?:maximum|model)"
+        ),
+        "the transcript is too long for the model. Shorten it",
+    ),
+    (re.compile(r"api[ _]key[ _](?:not[ _]valid|invalid|expired)|(?:invalid|incorrect)[ _]api[ _]key"), _WHAT[401]),
+    (
+        re.compile(
+            r"model_not_found|invalid_model|invalid model(?: name| id)?\s*(?:[:=.]|$)|not a valid model"
+            r"|unexpected model name"
+            r"|\bmodels?[ /:]*(?:[\"'`]?[\w.:/@-]{1,100}[\"'`]? )?(?:does not exist|(?:is |was )?not found)"
+        ),
+        _WHAT[404],
+    ),
+)
+_UNCLEAR: Final = frozenset({None, 400, 413, 422, 500})
 _QUOTE = re.compile(r"(?<!\w)([\"'`“])(.*?)(?:(?:\1|”)(?!\w)|$)", re.DOTALL)
 _BRACES = re.compile(r"\{.*(?:\}|$)|\[[^\[\]\s]*\s[^\[\]]*(?:\]|$)", re.DOTALL)
 _NAME = re.compile(r"[\w.:/@+*\[\]-]{0,80}")
@@ -40,18 +60,30 @@ _WORD = re.compile(r"\w+")
 _RUN: Final = 4  # so many words in a row that the transcript has too are a quotation
 
 
-def reason(status: int | None, message: str, what: str = "") -> str:
+def reason(status: int | None, message: str, what: str = "", code: str | None = None) -> str:
     """What happened and what to do about it, with the provider's words as far as they may be repeated.
 
     Args:
         status: The HTTP status, or the one that an error inside a stream stands for.
         message: What the provider says.
         what: What happened, where the status does not say it.
+        code: The provider's word for it.
 
     Since 0.1.
     """
-    known = _WHAT.get(status or 0) or ("the request was refused" if status and status < 500 else "the server failed")
+    known = (
+        _told(status, code, message)
+        or _WHAT.get(status or 0)
+        or ("the request was refused" if status and status < 500 else "the server failed")
+    )
     return f"{what or known}: {_shown(message)}"
+
+
+def _told(status: int | None, code: str | None, message: str) -> str | None:
+    if status not in _UNCLEAR:
+        return None
+    said = f"{code} {message[: 4 * MAX_SAID]}".lower()
+    return next((what for pattern, what in _TOLD if pattern.search(said)), None)
 
 
 def _shown(message: str) -> str:
