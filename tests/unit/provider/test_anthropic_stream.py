@@ -140,10 +140,10 @@ def test_arguments_are_the_pieces_or_else_what_the_call_began_with(
     assert Call("", "pay", arguments, "toolu_1") == call
 
 
-def test_arguments_that_do_not_parse_are_kept_as_they_came() -> None:
+def test_arguments_that_do_not_parse_are_kept_as_they_came_and_cut_ones_are_no_whole_call() -> None:
     found = whole(streamed(use('{"token":"tok', "_FAKE"), stop_reason="tool_use"))
     [call] = found.message.calls
-    assert ('{"token":"tok_FAKE', True) == (call.arguments, call.complete)
+    assert ('{"token":"tok_FAKE', False) == (call.arguments, call.complete)
     assert found.message.raw is not None
     assert {} == found.message.raw.items[0]["input"]
 

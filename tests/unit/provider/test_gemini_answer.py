@@ -249,7 +249,10 @@ def test_only_the_first_candidate_counts() -> None:
         ({"name": "f", "args": {"b": 1, "a": [1.0, 10**20]}}, Call("", "f", '{"b":1,"a":[1.0,100000000000000000000]}')),
         ({"name": "f"}, Call("", "f", "{}")),
         ({"name": "f", "args": None, "id": ""}, Call("", "f", "{}")),
-        ({"args": {}}, Call("", "", "{}")),
+        ({"args": {}}, Call("", "", "{}", complete=False)),
+        ({"name": "f", "args": ""}, Call("", "f", "{}")),
+        ({"name": "f", "args": '{"a": 1}'}, Call("", "f", '{"a": 1}')),
+        ({"name": "f", "args": '{"a": '}, Call("", "f", '{"a": ', complete=False)),
         ({"name": "f", "id": "a1", "willContinue": True}, Call("", "f", "{}", "a1", complete=False)),
         ({"name": "f", "partialArgs": [{"jsonPath": "$.a"}]}, Call("", "f", "{}", complete=False)),
     ],
@@ -530,7 +533,7 @@ def test_a_refusal_tells_causes_and_places_and_quotes_nothing() -> None:
     ]
     error = refused(400, {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT", "details": details}})
     assert error.reason == (
-        "the request was refused: API_KEY_INVALID "
+        "the key was not accepted. Check the key: API_KEY_INVALID "
         "* GenerateContentRequest.tools[0].function_declarations[18].parameters.properties[tags].items: missing field. "
         "Invalid value at 'contents[2].parts[0].function_call.args' (TYPE_STRUCT), […]"
     )

@@ -13,9 +13,9 @@ from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
 from ferrule.provider.anthropic.error import PROVIDER, stream_error
 from ferrule.provider.anthropic.turns import API, input_of
-from ferrule.provider.base import Decoder, Delta, ModelResponse
-from ferrule.provider.foreign import Json, as_count, as_object, as_text, sum_of, told_usage
-from ferrule.strict_json import clean, dumps
+from ferrule.provider.base import TAIL, Decoder, Delta, ModelResponse
+from ferrule.provider.foreign import Json, arguments_text, as_count, as_object, as_text, is_whole, sum_of, told_usage
+from ferrule.strict_json import clean
 
 _FINISH: dict[str, Finish] = {
     "end_turn": "stop",
@@ -103,11 +103,11 @@ def _finish(reason: Any, calls: bool) -> tuple[Finish, ModelError | None]:
 
 
 def _call(item: Json, piece: _Piece | None, whole: bool) -> Call:
-    arguments = piece.arguments if piece is not None else ""
+    name, arguments = _string(item.get("name")), piece.arguments if piece is not None else ""
     if not arguments.strip():
-        arguments = dumps(as_object(item.get("input"))).decode()
-    complete = whole and (piece is None or piece.ended)
-    return Call("", _string(item.get("name")), arguments, _string(item.get("id")) or None, complete)
+        arguments = arguments_text(item.get("input"))
+    complete = whole and (piece is None or piece.ended) and is_whole(name, arguments)
+    return Call("", name, arguments, _string(item.get("id")) or None, complete)
 
 
 def _refusal(message: Json, text: str) -> str:
@@ -278,7 +278,7 @@ class AnthropicDecoder(Decoder):
         return ()
 
     def _end(self, data: Json) -> Iterable[Delta]:
-        self._ended = True
+        self._ended, self.tail = True, TAIL
         return ()
 
     def _fail(self, data: Json) -> Iterable[Delta]:

@@ -401,12 +401,15 @@ def _echo(message: ModelMessage, parts: list[Json]) -> list[Json]:
 
 
 def _same_call(part: Json, call: Call) -> Json:
-    """The part itself, unless its call goes by another id or name here: a provider may use one id twice."""
+    """The part itself, unless its call goes by another id or name here, or has no object for arguments."""
     said = as_object(part["functionCall"])
     ours = _identified(call, {})
-    if (said.get("id") or None, said.get("name")) == (ours.get("id"), ours["name"]):
+    args = said.get("args", {})
+    if (said.get("id") or None, said.get("name")) == (ours.get("id"), ours["name"]) and isinstance(args, dict):
         return part
     rest = {key: value for key, value in said.items() if key not in ("id", "name")}
+    if not isinstance(args, dict):  # some servers write them as text; the API takes an object
+        rest["args"] = _arguments(call)
     return {**part, "functionCall": {**ours, **rest}}
 
 
