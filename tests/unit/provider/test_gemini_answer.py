@@ -551,7 +551,7 @@ def test_an_error_inside_a_stream_is_raised_with_its_own_status() -> None:
 
 @pytest.mark.parametrize("data", ["text", 3, [], [None], True])
 def test_what_is_no_object_is_no_answer(data: Any) -> None:
-    assert str(raised(data)) == "gemini: the answer is no JSON object"
+    assert str(raised(data)) == "gemini: the answer is no JSON object. Check the base URL"
 
 
 def test_an_error_in_place_of_an_answer_is_raised() -> None:

@@ -198,6 +198,7 @@ class AnthropicDecoder(Decoder):
         self._pieces: dict[int, _Piece] = {}
         self._at: dict[int, int] = {}  # under which number the latest block of an index is kept
         self._ended = False
+        self._torn = False  # a piece came of a block that had not begun: what it belongs to is not what was meant
 
     def feed(self, event: str, data: Any) -> Iterable[Delta]:
         """Take one event.
@@ -221,11 +222,12 @@ class AnthropicDecoder(Decoder):
         """The whole answer, once the body has ended.
 
         Returns:
-            Without `message_stop` or a reason to stop: finish `unknown` with an error, and no call complete.
+            Without `message_stop` or a reason to stop, or with a piece of a block that had not begun: finish `unknown`
+            with an error, and no call complete.
         """
         pieces = dict(enumerate(piece for _, piece in sorted(self._pieces.items())))
         message = {**self._message, "usage": self._usage, "content": [piece.whole() for piece in pieces.values()]}
-        if self._ended and message.get("stop_reason"):
+        if self._ended and message.get("stop_reason") and not self._torn:
             return _read(message, self._asked, pieces)
         cut = _read({**message, "stop_reason": None}, self._asked, pieces)
         said = ModelMessage(cut.message.text, cut.message.calls, cut.message.reasoning)  # not signed to its end
@@ -258,7 +260,10 @@ class AnthropicDecoder(Decoder):
         piece = self._piece(data)
         field, kind = _FIELDS.get(_string(delta.get("type")), ("", None))
         value = delta.get(field)
-        if piece is None or not (isinstance(value, str) or field == "citation"):
+        if not (isinstance(value, str) or field == "citation"):
+            return ()
+        if piece is None:
+            self._torn |= bool(value)
             return ()
         piece.add(field, value)
         return (Delta(kind, clean(value)),) if kind and value else ()

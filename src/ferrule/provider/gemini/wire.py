@@ -380,7 +380,7 @@ def _media(part: Part) -> Json:
 def _identified(call: Call, rest: Json) -> Json:
     """A call or its response: the name the model said, and its id in both of them or in none."""
     name = call.name if _NAME.fullmatch(call.name) else wire_name(call.name)
-    return {**({"id": call.wire_id} if call.wire_id else {}), "name": name, **rest}
+    return {**({"id": clean(call.wire_id)} if call.wire_id else {}), "name": name, **rest}
 
 
 # -- a model's turn ---------------------------------------------------------------------------------------------
