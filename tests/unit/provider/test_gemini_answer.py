@@ -106,6 +106,11 @@ def test_every_golden_answer_is_tried_and_has_the_shape_of_googles_types() -> No
         types.GenerateContentResponse.model_validate_json(json.dumps(data))
 
 
+def test_a_stream_that_comes_as_one_list_is_read_whole() -> None:
+    """So it comes from a server, or through a gateway, that does not heed the query `alt=sse`."""
+    assert decoded(*stream_example())[1] == Gemini().response(stream_example(), MODEL)
+
+
 @pytest.mark.case("C050")
 def test_a_streamed_answer_goes_back_with_every_signature_on_its_part() -> None:
     events = stream_example()

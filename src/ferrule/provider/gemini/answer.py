@@ -98,7 +98,7 @@ class GeminiDecoder(Decoder):
         if as_text(self._candidate.get("finishReason")) in _CUT:
             said.pop("finishReason", None)  # once it was cut, no later word makes it whole
         self._candidate.update(said)
-        if self._word():
+        if ("finishReason" in said or "promptFeedback" in answer) and self._word():
             self.tail = _TAIL
         for i, part in enumerate(parts):
             self._take(part, goes_on=i == 0)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, cast
 from urllib.parse import quote
 
 from ferrule.content import Part
@@ -145,7 +145,9 @@ class Gemini(Wire):
             ModelError: It is no answer.
         """
         whole = GeminiDecoder(model)
-        whole.feed("message", data)
+        # A stream whose server did not heed that it is to be one of events is a list of what the events would hold.
+        for one in cast("list[Any]", data) if isinstance(data, list) and data else [data]:
+            whole.feed("message", "" if one is None else one)  # to a decoder, nothing is the end
         return whole.finish()
 
     def decoder(self, model: str) -> GeminiDecoder:
