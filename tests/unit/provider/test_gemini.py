@@ -486,7 +486,6 @@ def echo(raw: Raw | None, model: str, *cities: str) -> list[Json]:
     return contents[1]["parts"]
 
 
-@pytest.mark.case("C050")
 def test_arguments_that_were_no_object_come_back_as_one_beside_their_signature() -> None:
     for args, sent in (("", {}), ('{"a": 1}', {"a": 1}), ("5", {}), ([1], {})):
         said = (
@@ -523,6 +522,7 @@ def test_lone_surrogates_in_names_and_ids_of_calls_never_reach_the_wire() -> Non
     check(json.loads(made.json))
 
 
+@pytest.mark.case("C050")
 def test_parts_come_back_as_they_came_with_keys_that_we_do_not_know() -> None:
     parts: list[Json] = [
         {"text": "Hm.", "thought": True},

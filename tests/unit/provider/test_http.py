@@ -67,7 +67,7 @@ def asked(
     return asyncio.run(main())
 
 
-def failure(*answers: Answer, **more: Any) -> ModelError:
+def failure(*answers: Answer | Callable[[Asked], Answer], **more: Any) -> ModelError:
     found, _ = asked(*answers, **more)
     assert isinstance(found, ModelError), found
     return found

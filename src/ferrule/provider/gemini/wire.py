@@ -146,7 +146,8 @@ class Gemini(Wire):
         """
         whole = GeminiDecoder(model)
         # A stream whose server did not heed that it is to be one of events is a list of what the events would hold.
-        for one in cast("list[Any]", data) if isinstance(data, list) and data else [data]:
+        listed = cast("list[Any]", data) if isinstance(data, list) and data else [cast("Any", data)]
+        for one in listed:
             whole.feed("message", "" if one is None else one)  # to a decoder, nothing is the end
         return whole.finish()
 
