@@ -987,8 +987,9 @@ def test_a_credential_in_a_header_of_the_callers_is_in_no_error(
 
 
 def test_other_headers_of_the_callers_change_nothing_that_a_server_says() -> None:
-    headers = {"x-title": "Shakespeare", "x-author": "Shakespeare", "http-referer": "https://a.example/Shakespeare"}
-    assert asked(answer({"text": "by Shakespeare"}), headers=headers)[0].message.text == "by Shakespeare"
+    headers = {"x-title": "Shakespeare", "x-author": "Shakespeare", "x-auth-type": "service-account"}
+    text = "by Shakespeare, of a service-account"
+    assert asked(answer({"text": text}), headers=headers)[0].message.text == text
 
 
 def test_a_secret_inside_another_leaves_no_rest_of_it() -> None:

@@ -11,12 +11,13 @@ from ferrule.redact import MASK
 SHORT: Final = 8  # what is shorter is no secret, and a word that errors need: `ollama`, `none`
 _NAMES: Final = re.compile(r"auth(?!or(?!iz))|key|token|secret|cookie|passw|credential|signature")
 _BETWEEN: Final = re.compile(r"(?:\A|[\s;,]+)(?:[\w.-]+=(?=[^=\s;,]))?")  # schemes, cookies and their names
+_WORDS: Final = re.compile(r"[A-Za-z]{1,20}(?:[-_.][A-Za-z]{1,20})*")  # `service-account`, which an answer may hold
 _ESCAPED: Final = re.compile(rb"\\(?:u00[2-7]|/)")  # a character of a secret that could stand there unescaped
 _MASK: Final = MASK.encode()
 
 
 def secrets_in(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """What of headers is a credential, by their names.
+    """What of headers is a credential, by their names; words are none.
 
     Args:
         headers: Headers of the caller's, with names in small letters.
@@ -25,7 +26,7 @@ def secrets_in(headers: Mapping[str, str]) -> tuple[str, ...]:
     """
     values = [value for name, value in headers.items() if _NAMES.search(name)]
     pieces = [piece for value in values for piece in _BETWEEN.split(value)]
-    return tuple(piece for piece in pieces if len(piece) >= SHORT)
+    return tuple(piece for piece in pieces if len(piece) >= SHORT and not _WORDS.fullmatch(piece))
 
 
 def without(secrets: Sequence[str], raw: bytes) -> bytes:
