@@ -203,7 +203,7 @@ class WireModel:
         key, asked = self._sent_key(), checked_headers(request.settings.headers)
         secrets = {*self._secrets, *(secrets_in(asked) if asked else ())}
         if key and len(key) >= SHORT:
-            secrets.add(key)
+            secrets.add(key.encode())
         messages = await self._with_downloads(request)
         if messages is not request.messages:
             request = request.but(messages=messages)
@@ -360,7 +360,7 @@ class _Exchange:
         provider: str,
         made: httpx2.Request,
         origin: Origin,
-        secrets: Sequence[str],
+        secrets: Sequence[bytes],
         limit: float,
         request: ModelRequest,
     ) -> None:
@@ -521,7 +521,7 @@ class _Exchange:
         )
 
     def _masked(self, headers: httpx2.Headers) -> Mapping[str, str]:
-        if not any(secret in value for secret in self.secrets for value in headers.values()):
+        if not self.secrets:
             return headers
         return {name: without(self.secrets, value.encode()).decode() for name, value in headers.items()}
 

@@ -16,7 +16,7 @@ _ESCAPED: Final = re.compile(rb"\\(?:u00[2-7]|/)")  # a character of a secret th
 _MASK: Final = MASK.encode()
 
 
-def secrets_in(headers: Mapping[str, str]) -> tuple[str, ...]:
+def secrets_in(headers: Mapping[str, str]) -> tuple[bytes, ...]:
     """What of headers is a credential, by their names; words are none.
 
     Args:
@@ -26,10 +26,10 @@ def secrets_in(headers: Mapping[str, str]) -> tuple[str, ...]:
     """
     values = [value for name, value in headers.items() if _NAMES.search(name)]
     pieces = [piece for value in values for piece in _BETWEEN.split(value)]
-    return tuple(piece for piece in pieces if len(piece) >= SHORT and not _WORDS.fullmatch(piece))
+    return tuple(piece.encode() for piece in pieces if len(piece) >= SHORT and not _WORDS.fullmatch(piece))
 
 
-def without(secrets: Sequence[str], raw: bytes) -> bytes:
+def without(secrets: Sequence[bytes], raw: bytes) -> bytes:
     """Bytes of the server without secrets, which some say back.
 
     Before anything is read of them or cut, for half a key is a secret too; and
@@ -42,13 +42,12 @@ def without(secrets: Sequence[str], raw: bytes) -> bytes:
     Since 0.1.
     """
     for secret in secrets:
-        raw = raw.replace(secret.encode(), _MASK)
-        if b"\\" in raw and (_ESCAPED.search(raw) or '"' in secret or "\\" in secret):
+        raw = raw.replace(secret, _MASK)
+        if b"\\" in raw and (_ESCAPED.search(raw) or b'"' in secret or b"\\" in secret):
             raw = _spelt(secret).sub(_MASK, raw)
     return raw
 
 
-def _spelt(secret: str) -> re.Pattern[bytes]:
+def _spelt(secret: bytes) -> re.Pattern[bytes]:
     """A secret with any of its characters escaped, also more than once: errors quote errors."""
-    parts = (rb"\\{0,9}(?:%b|(?i:u00%02x))" % (re.escape(b), b[0]) for b in map(str.encode, secret))
-    return re.compile(b"".join(parts))
+    return re.compile(b"".join(rb"\\{0,9}(?:%b|(?i:u00%02x))" % (re.escape(bytes((b,))), b) for b in secret))
