@@ -24,7 +24,7 @@ FINAL: Final = frozenset({400, 401, 403, 404, 413, 422})  # the same bytes get t
 _AGAIN: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 _WHAT: Final[Mapping[int, str]] = {
     401: "the key was not accepted. Check the key",
-    402: "the account has no credit left",
+    402: "the account has no credit left. Add some, or use another key",
     403: "the key may not do this. Check its permissions",
     404: "not found. Check the model's name and the base URL",
     408: "the server gave up waiting",
@@ -52,6 +52,7 @@ _TOLD: Final = (
         _WHAT[404],
     ),
 )
+_SPENT: Final = re.compile(r"insufficient_quota|billing_(?:hard_limit_reached|not_active)|credit balance is too low")
 _UNCLEAR: Final = frozenset({None, 400, 413, 422, 500})
 _QUOTE = re.compile(r"(?<!\w)([\"'`“])(.*?)(?:(?:\1|”)(?!\w)|$)", re.DOTALL)
 _BRACES = re.compile(r"\{.*(?:\}|$)|\[[^\[\]\s]*\s[^\[\]]*(?:\]|$)", re.DOTALL)
@@ -80,9 +81,11 @@ def reason(status: int | None, message: str, what: str = "", code: str | None = 
 
 
 def _told(status: int | None, code: str | None, message: str) -> str | None:
+    said = f"{code} {message[: 4 * MAX_SAID]}".lower()
+    if _SPENT.search(said):
+        return _WHAT[402]
     if status not in _UNCLEAR:
         return None
-    said = f"{code} {message[: 4 * MAX_SAID]}".lower()
     return next((what for pattern, what in _TOLD if pattern.search(said)), None)
 
 

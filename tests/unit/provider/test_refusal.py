@@ -55,6 +55,11 @@ REFUSED = "the request was refused"
         (400, "Invalid model: gpt-9", NO_MODEL),
         (400, "acme/gpt-9 is not a valid model ID", NO_MODEL),
         (400, "* GenerateContentRequest.model: unexpected model name format", NO_MODEL),
+        (
+            400,
+            "Your credit balance is too low to access the API.",
+            "the account has no credit left. Add some, or use another key",
+        ),
         (400, "temperature is not supported with this model", REFUSED),
         (400, "No tool output found for function call call_1.", REFUSED),
         (400, "the model turn before it was not found in the cache", REFUSED),
@@ -70,6 +75,10 @@ def test_what_a_status_does_not_tell_is_read_from_the_sentence(api: str, status:
         ({"type": "invalid_request_error", "code": "context_length_exceeded"}, TOO_LONG),
         ({"type": "invalid_request_error", "code": "model_not_found", "param": "model"}, NO_MODEL),
         ({"type": "invalid_model", "code": "1500"}, NO_MODEL),
+        (
+            {"type": "insufficient_quota", "code": "insufficient_quota"},
+            "the account has no credit left. Add some, or use another key",
+        ),
         ({"type": "invalid_request_error", "code": "invalid_api_key"}, WRONG_KEY),
     ],
 )
@@ -86,7 +95,7 @@ def test_the_code_tells_it_too(api: str, body: dict[str, str], says: str) -> Non
     [
         (400, False, "the request was refused: Oops"),
         (401, False, "the key was not accepted. Check the key: Oops"),
-        (402, False, "the account has no credit left: Oops"),
+        (402, False, "the account has no credit left. Add some, or use another key: Oops"),
         (403, False, "the key may not do this. Check its permissions: Oops"),
         (404, False, "not found. Check the model's name and the base URL: Oops"),
         (408, True, "the server gave up waiting: Oops"),
