@@ -241,7 +241,8 @@ class Model(Protocol):
             request: The question.
 
         Raises:
-            ModelError: There is none. A stream that was cut ends with a response of finish `unknown` instead.
+            ModelError: There is none. A stream that was cut, or failed after it had begun to say something, ends with a
+                response of finish `unknown` or `error` instead.
             UnsupportedPartError: The caller attached a part that cannot travel.
         """
         ...

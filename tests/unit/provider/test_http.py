@@ -386,19 +386,45 @@ def test_a_stream_without_a_byte_is_no_answer_and_worth_another_try() -> None:
     assert ("the answer is empty. Check the base URL", True) == (error.reason, error.retryable)
 
 
-def test_an_error_inside_a_stream_is_raised_after_what_came_before_it() -> None:
-    async def main() -> tuple[list[object], ModelError]:
-        async with Server(events(MORE[0], {"error": f"overloaded, key {KEY}"})) as server:
-            stream = made(server.url).stream(HELLO)
-            seen: list[object] = [await anext(stream)]
-            with pytest.raises(ModelError) as caught:
-                await anext(stream)
-            return seen, caught.value
+def test_an_error_inside_a_stream_is_given_out_with_what_was_said_before_it() -> None:
+    told, last = asked(events(MORE[0], {"error": f"overloaded, key {KEY}"}, MORE[1]), stream=True)[0]
+    assert Delta("text", "one ") == told
+    assert ("error", "one ", None) == (last.finish, last.message.text, last.message.raw)
+    assert (last.error.reason, last.error.code) == ("overloaded, key [redacted]", "message")
+    assert last.error.__context__ is None
 
-    seen, error = asyncio.run(main())
-    assert [Delta("text", "one ")] == seen
-    assert (error.reason, error.code) == ("overloaded, key [redacted]", "message")
-    assert error.__context__ is None
+
+def test_an_error_before_anything_was_said_is_raised() -> None:
+    error = failure(events({"error": "overloaded"}), stream=True)
+    assert (error.reason, error.__context__) == ("overloaded", None)
+
+
+# An error of each API as it comes inside a stream.
+ERRORS: dict[str, Any] = {
+    "openai-chat": {"error": {"message": "Oops", "type": "server_error", "code": 503}},
+    "openai-responses": {"type": "error", "code": "server_error", "message": "Oops"},
+    "anthropic": {"type": "error", "error": {"type": "overloaded_error", "message": "Oops"}},
+    "gemini": {"error": {"code": 503, "message": "Oops", "status": "UNAVAILABLE"}},
+}
+
+
+@pytest.mark.parametrize("api", ERRORS)
+def test_text_usage_and_calls_before_an_error_are_kept_and_no_call_may_run(api: str) -> None:
+    """Also where all of the answer was there."""
+    call = ("c1", "pay", '{"a":1}')
+    finish = {"openai-chat": "tool_calls", "openai-responses": "completed", "anthropic": "tool_use", "gemini": "STOP"}
+    pieces = [event for event in stream_of(api, Said("Rain.", (call,), finish[api])) if event is not None]
+
+    async def main() -> Any:
+        async with Server(events(*pieces, ERRORS[api])) as server:
+            model = WireModel("fake:m", WIRES[api], "m", base_url=server.url, key=KEY)
+            return [piece async for piece in model.stream(HELLO)]
+
+    *deltas, last = asyncio.run(main())
+    assert "Rain." in [delta.text for delta in deltas]
+    assert ("error", "Rain.") == (last.finish, last.message.text)
+    assert [("pay", '{"a":1}', False)] == [(c.name, c.arguments, c.complete) for c in last.message.calls]
+    assert last.error.reason.endswith("Oops")
 
 
 @pytest.mark.parametrize("fault", [b"data: {no json\n\n", b"data:\n\n", b"data: NaN\n\n"])

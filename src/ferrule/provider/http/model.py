@@ -16,6 +16,7 @@ from ferrule.content import Part
 from ferrule.errors import FetchError, ModelError, UsageError
 from ferrule.guard import checked_headers, describe, fetch
 from ferrule.lazy import LazyModule
+from ferrule.message import ModelMessage
 from ferrule.provider.base import TAIL, Capabilities, Decoder, Delta, ModelRequest, ModelResponse, Wire
 from ferrule.provider.http.lenient import read_json
 from ferrule.provider.http.pool import Origin, Pool, pool
@@ -170,7 +171,8 @@ class WireModel:
             request: The question.
 
         Raises:
-            ModelError: There is none.
+            ModelError: There is none. What was said before an error is given out with it, in a response of finish
+                `error`.
             UnsupportedPartError: The caller attached a part that cannot travel.
             UsageError: The transcript breaks the rule of calls and results, or a header cannot be sent.
         """
@@ -194,7 +196,8 @@ class WireModel:
                     for delta in self._fed(exchange, decoder, event):
                         yield delta
                 exchange.heard(bool(found), decoder.tail)
-            await exchange.drain()
+            if exchange.failed is None:
+                await exchange.drain()
             yield self._finished(exchange, decoder)
 
     # -- the request --------------------------------------------------------------------------------------------
@@ -304,7 +307,6 @@ class WireModel:
         if exchange.done:
             return
         name, text = event
-        failure: ModelError | None = None
         try:
             exchange.done = text == b"[DONE]"
             data = None if exchange.done else read_json(without(exchange.secrets, text), exchange.halves)
@@ -316,15 +318,15 @@ class WireModel:
         try:
             yield from decoder.feed(name, data)
         except ModelError as error:
-            failure = exchange.identified(error)
-        if failure is not None:
-            raise failure
+            exchange.failed, exchange.done = exchange.identified(error), True
 
     def _finished(self, exchange: _Exchange, decoder: Decoder) -> ModelResponse:
         trouble = exchange.trouble
         if not exchange.begun:  # nobody has heard anything, so it may be asked for again
             reason = "the stream ended before its first event. Ask again" if exchange.size else _EMPTY
             raise trouble or self._error(reason, exchange, retryable=True)
+        if exchange.failed is not None:
+            return exchange.named(_as_far_as_it_came(decoder.finish(), exchange.failed))
         response = exchange.named(decoder.finish())
         if trouble is None or response.finish != "unknown":
             return response
@@ -339,6 +341,15 @@ class WireModel:
             request_id=exchange and exchange.request_id,
             retryable=retryable,
         )
+
+
+def _as_far_as_it_came(response: ModelResponse, failure: ModelError) -> ModelResponse:
+    """An answer that ended in an error; there is none where nothing had been said."""
+    text, calls, reasoning = response.message.text, response.message.calls, response.message.reasoning
+    if not (text or calls or reasoning):
+        raise failure
+    said = ModelMessage(text, tuple(call._replace(complete=False) for call in calls), reasoning)
+    return ModelResponse(said, "error", response.usage, response.model, response.request_id, failure)
 
 
 def _at_once(response: ModelResponse) -> Iterator[Delta | ModelResponse]:
@@ -378,6 +389,8 @@ class _Exchange:
         self._answer: httpx2.Response | None = None
         self._pieces: AsyncGenerator[bytes] | None = None
         self.trouble: ModelError | None = None
+        self.failed: ModelError | None = None
+        """What the provider said went wrong in the middle of its answer."""
         self.status = 0
         self.headers: Mapping[str, str] = {}
         self.body = b""
