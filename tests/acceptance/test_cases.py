@@ -119,7 +119,7 @@ def test_arguments_that_are_no_json_execute_nothing_and_go_back_canonical(
             api, having(write), Turn(calls=[("c1", "write", arguments)]), OK, stream=stream, **_heard(events, stream)
         )
     assert made == []
-    if api == "openai-chat" and arguments.endswith((",", "[1")):  # servers of this API call a cut answer finished
+    if arguments.endswith((",", "[1")):  # there are servers that call a cut answer finished
         assert (result.status, result.reason, len(asked)) == ("incomplete", "length", 1)
     else:
         assert (result.status, len(asked)) == ("done", 2)

@@ -99,17 +99,38 @@ def test_an_image_of_a_tool_reaches_each_api(api: str) -> None:
     assert asked[1].body.decode().count(PIXEL.data) == 2
 
 
+# Whole answers of Messages and all of Gemini hold objects, which cannot be cut.
+TEXTS = [
+    *((api, stream) for api in ("openai-chat", "openai-responses") for stream in (False, True)),
+    ("anthropic", True),
+]
+
+
+@pytest.mark.parametrize("arguments", ['{"city": "Os', '{"city": "Oslo"', '{"city": ["Oslo"'])
+@pytest.mark.parametrize(("api", "stream"), TEXTS)
+def test_a_call_that_looks_cut_ends_the_run_though_the_server_says_that_it_is_whole(
+    api: str, stream: bool, arguments: str
+) -> None:
+    turn = Turn(calls=[("c1", "get_weather", '{"city": "Rome"}'), ("c2", "get_weather", arguments)])
+    result, asked = asyncio.run(talk(api, desk, [say(api, turn, stream=stream)], stream=stream))
+    assert (result.status, result.reason, len(asked)) == ("incomplete", "length", 1)
+    assert [m.output[:12] for m in result.messages if isinstance(m, ToolMessage)] == ["Not executed"] * 2
+
+
 # -- what goes wrong before there is an answer ------------------------------------------------------------------
 
 SAID = {"x-request-id": "req_1", "request-id": "req_1"}
 HTML = b"<html><head><title>Bad Gateway</title></head></html>"
 
 
-def refusal(api: str, status: int, type: str, message: str, code: str | None = None) -> Answer:
-    """An error as the API's own server writes it."""
+def refusal(
+    api: str, status: int, type: str, message: str, code: str | None = None, cause: str | None = None
+) -> Answer:
+    """An error as the API's own server writes it; `cause` is Google's."""
+    info = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": cause}] if cause else []
     bodies: dict[str, Any] = {
         "anthropic": {"type": "error", "error": {"type": type, "message": message}, "request_id": "req_1"},
-        "gemini": {"error": {"code": status, "message": message, "status": type.upper(), "details": []}},
+        "gemini": {"error": {"code": status, "message": message, "status": type.upper(), "details": info}},
     }
     chat = {"error": {"message": message, "type": type, "param": None, "code": code}}
     return Answer(status, {**SAID, "content-type": "application/json"}, [json.dumps(bodies.get(api, chat)).encode()])
@@ -131,13 +152,21 @@ BAD: dict[str, tuple[Callable[[str], Answer], tuple[int | None, bool, str]]] = {
         lambda api: refusal(api, 401, "authentication_error", f"Incorrect API key provided: {KEY}.", "invalid_api_key"),
         (401, False, r"key .*Check"),
     ),
+    "wrong key by another status": (
+        lambda api: refusal(api, 400, "invalid_argument", "API key not valid.", "invalid_api_key", "API_KEY_INVALID"),
+        (400, False, r"the key was not accepted\. Check the key"),
+    ),
+    "unknown model by another status": (
+        lambda api: refusal(api, 400, "invalid_request_error", "The model 'm' does not exist.", "model_not_found"),
+        (400, False, r"Check the model's name and the base URL"),
+    ),
     "unknown model": (
         lambda api: refusal(api, 404, "not_found_error", "model: example-model", "model_not_found"),
         (404, False, r"Check the model's name and the base URL"),
     ),
     "too long": (
         lambda api: refusal(api, 400, "invalid_request_error", TOO_LONG[api], "context_length_exceeded"),
-        (400, False, r"the request was refused"),
+        (400, False, r"the transcript is too long for the model\. Shorten it"),
     ),
     "the prompt in the sentence": (
         lambda api: refusal(api, 400, "invalid_request_error", f"cannot read: {PROMPT} Answer in one sentence."),
@@ -152,14 +181,17 @@ BAD: dict[str, tuple[Callable[[str], Answer], tuple[int | None, bool, str]]] = {
     ),
     "page instead of an answer": (
         lambda api: page(200, HTML),
-        (200, False, r"is no JSON \(text/html, 52 bytes\): <html>"),
+        (200, False, r"is no JSON \(text/html, 52 bytes\)\. Check the base URL: <html>"),
     ),
     "half an answer": (
         lambda api: page(200, b'{"half": "an ans', "application/json"),
-        (200, False, r"is no JSON \(application/json, 16 bytes\) \["),
+        (200, False, r"is no JSON \(application/json, 16 bytes\)\. Check the base URL, or ask again \["),
     ),
-    "another answer": (lambda api: page(200, b"[1]", "application/json"), (200, False, r"answer")),
-    "no answer": (lambda api: page(200, b"", "application/json"), (200, True, r"the answer is empty")),
+    "another answer": (lambda api: page(200, b"[1]", "application/json"), (200, False, r"answer.*Check .*base URL")),
+    "no answer": (
+        lambda api: page(200, b"", "application/json"),
+        (200, True, r"the answer is empty\. Check the base URL"),
+    ),
 }
 
 
@@ -235,7 +267,7 @@ def test_no_network_is_a_typed_error_that_names_the_host(
 
     for error, host in zip(asyncio.run(main()), ("127.0.0.1", "nowhere.invalid"), strict=True):
         assert (error.provider, error.status, error.request_id, error.retryable) == (NAMES[api], None, None, True)
-        assert f"{host}: no connection" in str(error)
+        assert re.search(rf"{host}: no connection \(.+\)\. Check the network and the base URL", str(error))
         tells_no_secret(error)
 
 

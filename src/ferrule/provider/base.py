@@ -60,6 +60,7 @@ class Settings:
 
 
 SETTINGS: Final = Settings()
+TAIL: Final = 0.5  # seconds that a server may take to end a body that has said all, so that the connection is kept
 NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
@@ -240,7 +241,8 @@ class Model(Protocol):
             request: The question.
 
         Raises:
-            ModelError: There is none. A stream that was cut ends with a response of finish `unknown` instead.
+            ModelError: There is none. A stream that was cut, or failed after it had begun to say something, ends with a
+                response of finish `unknown` or `error` instead.
             UnsupportedPartError: The caller attached a part that cannot travel.
         """
         ...
@@ -262,6 +264,9 @@ class Decoder(ABC):
 
     Since 0.1.
     """
+
+    tail: float | None = None
+    """Seconds without an event after which the answer has ended, though its body has not; None while more must come."""
 
     @abstractmethod
     def feed(self, event: str, data: Any) -> Iterable[Delta]:

@@ -10,7 +10,9 @@ import math
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias, cast
 
+from ferrule.errors import JSONSyntaxError
 from ferrule.message import Usage
+from ferrule.strict_json import clean, dumps, parse
 
 Json: TypeAlias = dict[str, Any]
 _MOST: Final = 2**53  # a larger number is no count, and not every reader of JSON holds it
@@ -95,3 +97,47 @@ def told_usage(usage: Usage) -> Usage | None:
     Since 0.1.
     """
     return None if usage == Usage() else usage
+
+
+def arguments_text(value: Any) -> str:
+    """Arguments as JSON text: text as it is, any other value written out, nothing as `{}`.
+
+    Args:
+        value: What a server sent as arguments.
+
+    Since 0.1.
+    """
+    if value is None:
+        return "{}"
+    text = clean(value) if isinstance(value, str) else dumps(value).decode()
+    return text if text.strip() else "{}"
+
+
+def is_whole(name: str, arguments: str) -> bool:
+    """Whether a call does not look cut: it has a name, and arguments that do not end before they are JSON.
+
+    They may be wrong in another way; that is for the model to hear of.
+
+    Args:
+        name: The name of the tool.
+        arguments: JSON text.
+
+    Since 0.1.
+    """
+    try:
+        parse(arguments)
+    except JSONSyntaxError:
+        return bool(name) and not _ends_early(arguments)
+    return bool(name)
+
+
+def _ends_early(text: str) -> bool:
+    depth, quoted, escaped = 0, False, False
+    for char in text:
+        if quoted:
+            quoted, escaped = escaped or char != '"', not escaped and char == "\\"
+        elif char == '"':
+            quoted = True
+        else:
+            depth += (char in "{[") - (char in "}]")
+    return quoted or depth > 0

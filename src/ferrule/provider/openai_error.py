@@ -12,9 +12,10 @@ from typing import Any, Final, NamedTuple, cast
 
 from ferrule.errors import JSONSyntaxError, ModelError
 from ferrule.message import Call
+from ferrule.provider.foreign import arguments_text
 from ferrule.provider.http.retry_after import retry_after
 from ferrule.provider.refusal import reason, retryable
-from ferrule.strict_json import clean, dumps, parse
+from ferrule.strict_json import clean, parse
 
 REFUSED_CALL: Final = "tool_use_failed"
 _SPENT = frozenset({"insufficient_quota"})
@@ -119,7 +120,7 @@ def model_error(provider: str, status: int | None, headers: Mapping[str, str], s
     known = said.status if status is None or status < 400 else status
     wait = retry_after(headers)
     return ModelError(
-        reason(known, said.message),
+        reason(known, said.message, code=said.code),
         provider=provider,
         status=known,
         code=said.code,
@@ -165,17 +166,3 @@ def _failed_call(item: Any) -> Call | None:
     if not isinstance(name, str) or not name:
         return None
     return Call("", name, arguments_text(arguments))
-
-
-def arguments_text(value: Any) -> str:
-    """Arguments as JSON text: text as it is, any other value written out, nothing as `{}`.
-
-    Args:
-        value: What a server sent as arguments.
-
-    Since 0.1.
-    """
-    if value is None:
-        return "{}"
-    text = clean(value) if isinstance(value, str) else dumps(value).decode()
-    return text if text.strip() else "{}"

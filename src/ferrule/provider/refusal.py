@@ -24,7 +24,7 @@ FINAL: Final = frozenset({400, 401, 403, 404, 413, 422})  # the same bytes get t
 _AGAIN: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 _WHAT: Final[Mapping[int, str]] = {
     401: "the key was not accepted. Check the key",
-    402: "the account has no credit left",
+    402: "the account has no credit left. Add some, or use another key",
     403: "the key may not do this. Check its permissions",
     404: "not found. Check the model's name and the base URL",
     408: "the server gave up waiting",
@@ -33,6 +33,27 @@ _WHAT: Final[Mapping[int, str]] = {
     504: "the server gave up waiting",
     529: "the server is overloaded",
 }
+# What servers refuse under a status that does not tell, by their code or in their sentence.
+_TOLD: Final = (
+    (
+        re.compile(
+            r"context[ _](?:length|window|size|limit)|prompt is too long|input is too long"
+            r"|(?:input token count|prompt).{0,60}exceeds the (?:maximum|model)"
+        ),
+        "the transcript is too long for the model. Shorten it",
+    ),
+    (re.compile(r"api[ _]key[ _](?:not[ _]valid|invalid|expired)|(?:invalid|incorrect)[ _]api[ _]key"), _WHAT[401]),
+    (
+        re.compile(
+            r"model_not_found|invalid_model|invalid model(?: name| id)?\s*(?:[:=.]|$)|not a valid model"
+            r"|unexpected model name"
+            r"|\bmodels?[ /:]*(?:[\"'`]?[\w.:/@-]{1,100}[\"'`]? )?(?:does not exist|(?:is |was )?not found)"
+        ),
+        _WHAT[404],
+    ),
+)
+_SPENT: Final = re.compile(r"insufficient_quota|billing_(?:hard_limit_reached|not_active)|credit balance is too low")
+_UNCLEAR: Final = frozenset({None, 400, 413, 422, 500})
 _QUOTE = re.compile(r"(?<!\w)([\"'`“])(.*?)(?:(?:\1|”)(?!\w)|$)", re.DOTALL)
 _BRACES = re.compile(r"\{.*(?:\}|$)|\[[^\[\]\s]*\s[^\[\]]*(?:\]|$)", re.DOTALL)
 _NAME = re.compile(r"[\w.:/@+*\[\]-]{0,80}")
@@ -40,18 +61,32 @@ _WORD = re.compile(r"\w+")
 _RUN: Final = 4  # so many words in a row that the transcript has too are a quotation
 
 
-def reason(status: int | None, message: str, what: str = "") -> str:
+def reason(status: int | None, message: str, what: str = "", code: str | None = None) -> str:
     """What happened and what to do about it, with the provider's words as far as they may be repeated.
 
     Args:
         status: The HTTP status, or the one that an error inside a stream stands for.
         message: What the provider says.
         what: What happened, where the status does not say it.
+        code: The provider's word for it.
 
     Since 0.1.
     """
-    known = _WHAT.get(status or 0) or ("the request was refused" if status and status < 500 else "the server failed")
+    known = (
+        _told(status, code, message)
+        or _WHAT.get(status or 0)
+        or ("the request was refused" if status and status < 500 else "the server failed")
+    )
     return f"{what or known}: {_shown(message)}"
+
+
+def _told(status: int | None, code: str | None, message: str) -> str | None:
+    said = f"{code} {message[: 4 * MAX_SAID]}".lower()
+    if _SPENT.search(said):
+        return _WHAT[402]
+    if status not in _UNCLEAR:
+        return None
+    return next((what for pattern, what in _TOLD if pattern.search(said)), None)
 
 
 def _shown(message: str) -> str:

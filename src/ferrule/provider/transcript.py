@@ -20,7 +20,7 @@ from ferrule.errors import FetchError, UnsupportedPartError, UsageError
 from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage, unpaired
 from ferrule.provider.base import Capabilities, Sent
 from ferrule.provider.capability import carry
-from ferrule.strict_json import dumps
+from ferrule.strict_json import clean, dumps
 
 if TYPE_CHECKING:
     import logging
@@ -174,7 +174,8 @@ def show_result(
         else:
             counts[part.type] += 1
             name = part.name if part.type == "file" and part.name else str(counts[part.type])
-            shown.moved.append((f"Output of tool {message.call.name} ({wire_id}), {part.type} {name}:", part))
+            label = f"Output of tool {message.call.name} ({wire_id}), {part.type} {name}:"
+            shown.moved.append((clean(label), part))
     if counts:
         note = ", ".join(f"{n} {_noun(kind, n)}" for kind, n in counts.items())
         verb = "follows" if sum(counts.values()) == 1 else "follow"
@@ -322,4 +323,6 @@ def wire_id(call: Call, *, form: str = "call_{}", length: int = 24, keep: Callab
     """
     if call.wire_id and keep(call.wire_id):
         return call.wire_id
-    return form.format(hashlib.sha256((call.wire_id or call.id).encode("utf-8", "surrogatepass")).hexdigest()[:length])
+    # A provider may give an id that is one of ours.
+    seed = f"{len(call.wire_id)} {call.wire_id}" if call.wire_id else call.id
+    return form.format(hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:length])

@@ -104,7 +104,7 @@ def test_pings_unknown_events_and_odd_data_are_ignored() -> None:
         {"type": "ping"},
         {"type": "new_event", "index": 0},
         {"type": "content_block_start", "index": 9, "content_block": {}},
-        {"type": "content_block_delta", "index": 9, "delta": {"type": "text_delta", "text": "x"}},
+        {"type": "content_block_delta", "index": 9, "delta": {"type": "text_delta", "text": ""}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "new_delta", "text": "x"}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": None}},
         {"type": "content_block_stop", "index": 9},
@@ -115,6 +115,19 @@ def test_pings_unknown_events_and_odd_data_are_ignored() -> None:
     assert whole(PARALLEL) == whole(found)
     decoder = WIRE.decoder(MODEL)
     assert [[], [], []] == [list(decoder.feed("message", data)) for data in (None, "text", [1])]
+
+
+@pytest.mark.parametrize("drop", ["content_block_start", "start that comes late"])
+def test_pieces_of_a_block_that_has_not_begun_make_an_answer_that_nobody_may_run(drop: str) -> None:
+    """Without their beginning the arguments of a call would be another call's, or none."""
+    at = next(i for i, e in enumerate(PARALLEL) if e.get("content_block", {}).get("type") == "tool_use")
+    events = [*PARALLEL[:at], *PARALLEL[at + 1 :]]
+    if drop != "content_block_start":
+        end = next(i for i, e in enumerate(events) if i >= at and e["type"] == "content_block_stop")
+        events.insert(end, PARALLEL[at])
+    found = whole(events)
+    assert (found.finish, found.error and found.error.code) == ("unknown", "stream_cut")
+    assert not any(call.complete for call in found.message.calls)
 
 
 def test_the_name_of_an_event_serves_where_its_data_has_no_type() -> None:
@@ -140,10 +153,10 @@ def test_arguments_are_the_pieces_or_else_what_the_call_began_with(
     assert Call("", "pay", arguments, "toolu_1") == call
 
 
-def test_arguments_that_do_not_parse_are_kept_as_they_came() -> None:
+def test_arguments_that_do_not_parse_are_kept_as_they_came_and_cut_ones_are_no_whole_call() -> None:
     found = whole(streamed(use('{"token":"tok', "_FAKE"), stop_reason="tool_use"))
     [call] = found.message.calls
-    assert ('{"token":"tok_FAKE', True) == (call.arguments, call.complete)
+    assert ('{"token":"tok_FAKE', False) == (call.arguments, call.complete)
     assert found.message.raw is not None
     assert {} == found.message.raw.items[0]["input"]
 

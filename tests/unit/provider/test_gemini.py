@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.unit.provider.gemini_oracle import EXAMPLES, Json, check, example
 
-from ferrule import Part, Tool, ToolDefinition, Toolset, UnknownToolError, UnsupportedPartError, UsageError
+from ferrule import Part, Tool, ToolDefinition, Toolset, UnknownToolError, UnsupportedPartError, UsageError, audio
+from ferrule.content import to_dict
 from ferrule.message import Call, Message, ModelMessage, Raw, ToolMessage, Transcript, UserMessage, user
 from ferrule.provider.base import Capabilities, ModelRequest, OutputSchema, Sent, Settings
 from ferrule.provider.gemini.wire import JSON_SCHEMA, OPENAPI, Gemini, Schemas
 
 OLD, NEW = "gemini-2.5-flash", "gemini-3-pro-preview"
+MODEL = "gemini-3-pro"
 SKIP = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="  # base64 of skip_thought_signature_validator
 SIGNED = "b3BhcXVlLWNhbGwtMQ=="
 PNG = example("user-media.json")["contents"][0]["parts"][1]["inlineData"]["data"]
@@ -482,6 +484,42 @@ def echo(raw: Raw | None, model: str, *cities: str) -> list[Json]:
         user("x"), ModelMessage(calls=made, raw=raw), *(ToolMessage(c, "y") for c in made), model=model
     )
     return contents[1]["parts"]
+
+
+def test_arguments_that_were_no_object_come_back_as_one_beside_their_signature() -> None:
+    for args, sent in (("", {}), ('{"a": 1}', {"a": 1}), ("5", {}), ([1], {})):
+        said = (
+            Gemini()
+            .response(
+                {
+                    "candidates": [
+                        {
+                            "content": {
+                                "parts": [{"functionCall": {"name": "f", "args": args}, "thoughtSignature": "c2ln"}]
+                            },
+                            "finishReason": "STOP",
+                        }
+                    ]
+                },
+                MODEL,
+            )
+            .message
+        )
+        called = said.calls[0]._replace(id="t1.0")
+        history = [user("x"), ModelMessage(said.text, (called,), raw=said.raw), ToolMessage(called, "y")]
+        made = Gemini().body(ModelRequest(history), MODEL, Capabilities(), stream=False)
+        check(json.loads(made.json))
+        assert json.loads(made.json)["contents"][1]["parts"] == [
+            {"functionCall": {"name": "f", "args": sent}, "thoughtSignature": "c2ln"}
+        ]
+
+
+def test_lone_surrogates_in_names_and_ids_of_calls_never_reach_the_wire() -> None:
+    call = Call("t1.0", "\ud800", "{}", "\ud801")
+    shown = ToolMessage(call, "x", False, (to_dict(audio(b"RIFF\0\0\0\0WAVE" + bytes(8), mime_type="audio/wav")),))
+    history = [user("x"), ModelMessage(calls=(call,)), shown]
+    made = Gemini().body(ModelRequest(history), MODEL, Capabilities(audio=True), stream=False)
+    check(json.loads(made.json))
 
 
 @pytest.mark.case("C050")

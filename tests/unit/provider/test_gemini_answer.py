@@ -106,6 +106,11 @@ def test_every_golden_answer_is_tried_and_has_the_shape_of_googles_types() -> No
         types.GenerateContentResponse.model_validate_json(json.dumps(data))
 
 
+def test_a_stream_that_comes_as_one_list_is_read_whole() -> None:
+    """So it comes from a server, or through a gateway, that does not heed the query `alt=sse`."""
+    assert decoded(*stream_example())[1] == Gemini().response(stream_example(), MODEL)
+
+
 @pytest.mark.case("C050")
 def test_a_streamed_answer_goes_back_with_every_signature_on_its_part() -> None:
     events = stream_example()
@@ -249,7 +254,10 @@ def test_only_the_first_candidate_counts() -> None:
         ({"name": "f", "args": {"b": 1, "a": [1.0, 10**20]}}, Call("", "f", '{"b":1,"a":[1.0,100000000000000000000]}')),
         ({"name": "f"}, Call("", "f", "{}")),
         ({"name": "f", "args": None, "id": ""}, Call("", "f", "{}")),
-        ({"args": {}}, Call("", "", "{}")),
+        ({"args": {}}, Call("", "", "{}", complete=False)),
+        ({"name": "f", "args": ""}, Call("", "f", "{}")),
+        ({"name": "f", "args": '{"a": 1}'}, Call("", "f", '{"a": 1}')),
+        ({"name": "f", "args": '{"a": '}, Call("", "f", '{"a": ', complete=False)),
         ({"name": "f", "id": "a1", "willContinue": True}, Call("", "f", "{}", "a1", complete=False)),
         ({"name": "f", "partialArgs": [{"jsonPath": "$.a"}]}, Call("", "f", "{}", complete=False)),
     ],
@@ -530,7 +538,7 @@ def test_a_refusal_tells_causes_and_places_and_quotes_nothing() -> None:
     ]
     error = refused(400, {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT", "details": details}})
     assert error.reason == (
-        "the request was refused: API_KEY_INVALID "
+        "the key was not accepted. Check the key: API_KEY_INVALID "
         "* GenerateContentRequest.tools[0].function_declarations[18].parameters.properties[tags].items: missing field. "
         "Invalid value at 'contents[2].parts[0].function_call.args' (TYPE_STRUCT), […]"
     )
@@ -548,7 +556,7 @@ def test_an_error_inside_a_stream_is_raised_with_its_own_status() -> None:
 
 @pytest.mark.parametrize("data", ["text", 3, [], [None], True])
 def test_what_is_no_object_is_no_answer(data: Any) -> None:
-    assert str(raised(data)) == "gemini: the answer is no JSON object"
+    assert str(raised(data)) == "gemini: the answer is no JSON object. Check the base URL"
 
 
 def test_an_error_in_place_of_an_answer_is_raised() -> None:

@@ -17,13 +17,14 @@ from typing import Any
 import httpx2
 import pytest
 from tests.clock import run
+from tests.unit.provider.adapters import WIRES, Said, stream_of
 from tests.unit.provider.fake import FakeWire
 from tests.unit.provider.server import Answer, Asked, Gate, Server, answer, closed_port, events
 
 from ferrule.content import Part, file, from_dict, image
 from ferrule.errors import ConfigurationError, FetchError, ModelError, UsageError
 from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage
-from ferrule.provider.base import Capabilities, Delta, Model, ModelRequest, ModelResponse, Settings
+from ferrule.provider.base import Capabilities, Delta, Model, ModelRequest, ModelResponse, Settings, Wire
 from ferrule.provider.http import pool as pools
 from ferrule.provider.http.model import MAX_REFUSAL, WireModel, origin_of
 from ferrule.provider.http.pool import Origin
@@ -66,7 +67,7 @@ def asked(
     return asyncio.run(main())
 
 
-def failure(*answers: Answer, **more: Any) -> ModelError:
+def failure(*answers: Answer | Callable[[Asked], Answer], **more: Any) -> ModelError:
     found, _ = asked(*answers, **more)
     assert isinstance(found, ModelError), found
     return found
@@ -183,20 +184,20 @@ def test_a_redirect_is_never_followed(status: int) -> None:
 @pytest.mark.parametrize(
     ("reply", "reason", "retryable"),
     [
-        (Answer(), "the answer is empty", True),
-        (Answer(body=[b" \n"]), "the answer is empty", True),
-        (Answer(204), "the answer is empty", True),
+        (Answer(), "the answer is empty. Check the base URL", True),
+        (Answer(body=[b" \n"]), "the answer is empty. Check the base URL", True),
+        (Answer(204), "the answer is empty. Check the base URL", True),
         (
             Answer(200, {"content-type": "application/json"}, [b'{"text": "secret answ']),
-            "the answer is no JSON (application/json, 21 bytes)",
+            "the answer is no JSON (application/json, 21 bytes). Check the base URL, or ask again",
             False,
         ),
         (
             Answer(200, {"content-type": "text/html; charset=x"}, [b"<html>\n Sign   in</html>"]),
-            "the answer is no JSON (text/html, 24 bytes): <html> Sign in</html>",
+            "the answer is no JSON (text/html, 24 bytes). Check the base URL: <html> Sign in</html>",
             False,
         ),
-        (Answer(200, body=[b"\xff"]), "the answer is no JSON (no type, 1 bytes): �", False),
+        (Answer(200, body=[b"\xff"]), "the answer is no JSON (no type, 1 bytes). Check the base URL: �", False),
         (answer({"other": 1}), "no answer in it", False),
         (answer([1]), "no answer in it", False),
     ],
@@ -238,7 +239,7 @@ def test_arguments_that_are_objects_are_read_strictly() -> None:
     exact = Answer(body=[b'{"text": "x", "args": {"n": 123456789012345678901}}'])
     assert asked(exact)[0].message.text == "x"
     twice = failure(Answer(200, {"content-type": "application/json"}, [b'{"text": "x", "args": {"n": 1, "n": 2}}']))
-    assert twice.reason == "the answer is no JSON (application/json, 39 bytes)"
+    assert twice.reason == "the answer is no JSON (application/json, 39 bytes). Check the base URL, or ask again"
 
 
 def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
@@ -364,9 +365,9 @@ def test_a_stream_cut_at_any_byte_ends_as_unknown_and_keeps_what_was_said() -> N
         ([b'data: {"mo'], "cut", "127.0.0.1: the connection was closed or the answer is no HTTP"),
         ([b": queued\n\n"], "cut", "127.0.0.1: the connection was closed or the answer is no HTTP"),
         ([b": queued\n\n", Gate()], "whole", LATE),
-        ([b": queued\n\n"], "whole", "the stream ended before its first event"),
-        ([b'data: {"mo'], "whole", "the stream ended before its first event"),
-        ([], "whole", "the answer is empty"),
+        ([b": queued\n\n"], "whole", "the stream ended before its first event. Ask again"),
+        ([b'data: {"mo'], "whole", "the stream ended before its first event. Ask again"),
+        ([], "whole", "the answer is empty. Check the base URL"),
     ],
 )
 def test_a_stream_lost_before_its_first_event_is_worth_another_try(pieces: Any, ending: Any, reason: str) -> None:
@@ -382,22 +383,48 @@ def test_a_stream_that_ends_early_without_a_fault_of_the_connection_is_unknown_t
 
 def test_a_stream_without_a_byte_is_no_answer_and_worth_another_try() -> None:
     error = failure(events(), stream=True)
-    assert ("the answer is empty", True) == (error.reason, error.retryable)
+    assert ("the answer is empty. Check the base URL", True) == (error.reason, error.retryable)
 
 
-def test_an_error_inside_a_stream_is_raised_after_what_came_before_it() -> None:
-    async def main() -> tuple[list[object], ModelError]:
-        async with Server(events(MORE[0], {"error": f"overloaded, key {KEY}"})) as server:
-            stream = made(server.url).stream(HELLO)
-            seen: list[object] = [await anext(stream)]
-            with pytest.raises(ModelError) as caught:
-                await anext(stream)
-            return seen, caught.value
+def test_an_error_inside_a_stream_is_given_out_with_what_was_said_before_it() -> None:
+    told, last = asked(events(MORE[0], {"error": f"overloaded, key {KEY}"}, MORE[1]), stream=True)[0]
+    assert Delta("text", "one ") == told
+    assert ("error", "one ", None) == (last.finish, last.message.text, last.message.raw)
+    assert (last.error.reason, last.error.code) == ("overloaded, key [redacted]", "message")
+    assert last.error.__context__ is None
 
-    seen, error = asyncio.run(main())
-    assert [Delta("text", "one ")] == seen
-    assert (error.reason, error.code) == ("overloaded, key [redacted]", "message")
-    assert error.__context__ is None
+
+def test_an_error_before_anything_was_said_is_raised() -> None:
+    error = failure(events({"error": "overloaded"}), stream=True)
+    assert (error.reason, error.__context__) == ("overloaded", None)
+
+
+# An error of each API as it comes inside a stream.
+ERRORS: dict[str, Any] = {
+    "openai-chat": {"error": {"message": "Oops", "type": "server_error", "code": 503}},
+    "openai-responses": {"type": "error", "code": "server_error", "message": "Oops"},
+    "anthropic": {"type": "error", "error": {"type": "overloaded_error", "message": "Oops"}},
+    "gemini": {"error": {"code": 503, "message": "Oops", "status": "UNAVAILABLE"}},
+}
+
+
+@pytest.mark.parametrize("api", ERRORS)
+def test_text_usage_and_calls_before_an_error_are_kept_and_no_call_may_run(api: str) -> None:
+    """Also where all of the answer was there."""
+    call = ("c1", "pay", '{"a":1}')
+    finish = {"openai-chat": "tool_calls", "openai-responses": "completed", "anthropic": "tool_use", "gemini": "STOP"}
+    pieces = [event for event in stream_of(api, Said("Rain.", (call,), finish[api])) if event is not None]
+
+    async def main() -> Any:
+        async with Server(events(*pieces, ERRORS[api])) as server:
+            model = WireModel("fake:m", WIRES[api], "m", base_url=server.url, key=KEY)
+            return [piece async for piece in model.stream(HELLO)]
+
+    *deltas, last = asyncio.run(main())
+    assert "Rain." in [delta.text for delta in deltas]
+    assert ("error", "Rain.") == (last.finish, last.message.text)
+    assert [("pay", '{"a":1}', False)] == [(c.name, c.arguments, c.complete) for c in last.message.calls]
+    assert last.error.reason.endswith("Oops")
 
 
 @pytest.mark.parametrize("fault", [b"data: {no json\n\n", b"data:\n\n", b"data: NaN\n\n"])
@@ -407,7 +434,7 @@ def test_a_faulty_event_ends_the_stream_as_unknown(fault: bytes) -> None:
     found, _ = asked(reply, stream=True)
     assert [Delta("text", "one ")] == found[:-1]
     assert ("unknown", "one ") == (found[-1].finish, found[-1].message.text)
-    assert found[-1].error.reason == "the stream is faulty: an event is no JSON"
+    assert found[-1].error.reason == "the stream is faulty: an event is no JSON. Ask again, or check the base URL"
 
 
 def test_an_endless_event_ends_the_stream_as_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,7 +499,12 @@ class Timed(httpx2.AsyncByteStream):
 
 
 def on_a_clock(
-    monkeypatch: pytest.MonkeyPatch, status: int, pieces: Iterable[tuple[float, bytes]], *, stream: bool
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    pieces: Iterable[tuple[float, bytes]],
+    *,
+    stream: bool,
+    wire: Wire | None = None,
 ) -> tuple[float, Any]:
     """When a request with 30 seconds ends, and how."""
 
@@ -481,6 +513,8 @@ def on_a_clock(
 
     async def main() -> tuple[float, Any]:
         model, request = made("http://models.example"), settings(timeout=30.0)
+        if wire is not None:
+            model = WireModel("fake:m", wire, "m", base_url="http://models.example", key=KEY)
         try:
             found = [p async for p in model.stream(request)] if stream else await model.generate(request)
         except ModelError as error:
@@ -508,6 +542,66 @@ def test_each_event_has_all_the_time_and_signs_of_life_give_none(monkeypatch: py
                            (87.0, said[0]), *((at, ALIVE) for at, _ in FOR_EVER if at > 87)], stream=True
     )  # fmt: skip
     assert (117.0, "aba", "unknown") == (at, found[-1].message.text, found[-1].finish)
+
+
+# The word for an answer that is whole, and how long nothing more may come until it counts as whole.
+ENDS = {
+    "openai-chat": ("stop", 0.5),
+    "openai-responses": ("completed", 0.5),
+    "anthropic": ("end_turn", 0.5),
+    "gemini": ("STOP", 5.0),
+}
+
+
+def said(api: str) -> list[bytes]:
+    values = stream_of(api, Said("Rain.", finish=ENDS[api][0]))
+    return [b"data: " + (b"[DONE]" if v is None else json.dumps(v).encode()) + b"\n\n" for v in values]
+
+
+@pytest.mark.parametrize("after", [[], FOR_EVER], ids=["silence", "signs of life"])
+@pytest.mark.parametrize("api", ENDS)
+def test_a_server_that_says_all_and_does_not_end_its_body_holds_nobody_up(
+    api: str, after: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = [(100_000.0, b"")]
+    pieces = [*((1.0, piece) for piece in said(api)), *after, *never]
+    at, found = on_a_clock(monkeypatch, 200, pieces, stream=True, wire=WIRES[api])
+    assert (1.0 + ENDS[api][1], "stop", "Rain.", None) == (
+        at,
+        found[-1].finish,
+        found[-1].message.text,
+        found[-1].error,
+    )
+
+
+def test_a_finish_reason_that_is_in_each_event_ends_nothing_while_events_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gemini has no sign of the end; there were servers that gave every event the same finish reason."""
+    [event] = said("gemini")
+    pieces = [(4.0 * n, event) for n in range(1, 6)]
+    at, found = on_a_clock(monkeypatch, 200, [*pieces, (1e6, b"")], stream=True, wire=WIRES["gemini"])
+    assert (25.0, "stop", "Rain." * 5) == (at, found[-1].finish, found[-1].message.text)
+
+
+@pytest.mark.parametrize("api", ENDS)
+def test_a_stream_that_has_not_said_all_has_its_full_time(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The counts of a Chat answer come after its reason to end."""
+    pieces = said(api)[:-1] or [b'data: {"candidates": [{"content": {"parts": [{"text": "Rain."}]}}]}\n\n']
+    at, found = on_a_clock(
+        monkeypatch, 200, [*((1.0, piece) for piece in pieces), *FOR_EVER], stream=True, wire=WIRES[api]
+    )
+    assert (31.0, "unknown") == (at, found[-1].finish)
+
+
+@pytest.mark.parametrize("api", ENDS)
+def test_a_null_between_events_is_no_sign_of_the_end(api: str) -> None:
+    reply = Answer(200, {"content-type": "text/event-stream"}, [*said(api)[:-1], b"data: null\n\n"])
+
+    async def main() -> Any:
+        async with Server(reply) as server:
+            model = WireModel("fake:m", WIRES[api], "m", base_url=server.url, key=KEY)
+            return [piece async for piece in model.stream(HELLO)]
+
+    assert asyncio.run(main())[-1].finish == "unknown"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -887,6 +981,46 @@ def test_a_key_said_back_in_a_header_is_not_shown(name: str, stream: bool) -> No
     assert not [s for s in shown if KEY[:6] in repr(s) or KEY[:6] in str(s)]
     if name != "content-type":
         assert {s.request_id for s in shown} == {"y" * 85 + "[redacted]"}
+
+
+SECRET = "hush-hush-0123456789"
+CREDENTIALS = [
+    ("api-key", SECRET),
+    ("Authorization", f"Bearer {SECRET}"),
+    ("proxy-authorization", f"Basic {SECRET}"),
+    ("X-Access-Token", SECRET),
+    ("cookie", f"theme=dark; session={SECRET}"),
+    ("x-signature", f"v1={SECRET}"),
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("of_request", [False, True])
+@pytest.mark.parametrize(("name", "value"), CREDENTIALS)
+def test_a_credential_in_a_header_of_the_callers_is_in_no_error(
+    name: str, value: str, of_request: bool, stream: bool
+) -> None:
+    def echo(request: Asked) -> Answer:
+        assert request.headers[name.lower()] == value
+        return Answer(401, {"x-request-id": f"r {SECRET}"}, [json.dumps({"error": f"bad: {SECRET}!"}).encode()])
+
+    given: dict[str, Any] = {"key": None, "headers": {name: value}}
+    if of_request:
+        given = {"key": None, "request": settings(headers={name: value})}
+    error = failure(echo, stream=stream, **given)
+    assert SECRET not in repr(error) + str(vars(error))
+    assert error.reason == "bad: [redacted]!"
+
+
+def test_other_headers_of_the_callers_change_nothing_that_a_server_says() -> None:
+    headers = {"x-title": "Shakespeare", "x-author": "Shakespeare", "x-auth-type": "service-account"}
+    text = "by Shakespeare, of a service-account"
+    assert asked(answer({"text": text}), headers=headers)[0].message.text == text
+
+
+def test_a_secret_inside_another_leaves_no_rest_of_it() -> None:
+    reply = Answer(401, body=[json.dumps({"error": KEY + "-and-more"}).encode()])
+    assert failure(reply, headers={"api-key": KEY + "-and-more"}).reason == "[redacted]"
 
 
 def test_the_repr_names_model_and_origin() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.provider.adapters import APIS, EVERY_WIRE, MODEL, WIRES
 
-from ferrule.errors import ModelError
+from ferrule.errors import JSONSyntaxError, ModelError
 from ferrule.message import ModelMessage, ToolMessage, user
 from ferrule.provider.base import Capabilities, Delta, ModelRequest, ModelResponse
 from ferrule.strict_json import dumps, parse, restore, typed
@@ -129,3 +129,34 @@ def test_a_spoiled_answer_is_read_or_refused(api: str, data: st.DataObject) -> N
     except ModelError:
         return
     usable(api, response)
+
+
+@st.composite
+def disordered(draw: st.DrawFn, events: list[Any]) -> list[Any]:
+    """The events with one that comes twice, or at another place, or with the end cut off; what tells the end is last."""
+    *events, last = deepcopy(events)
+    at, to = draw(st.integers(0, len(events) - 1)), draw(st.integers(0, len(events)))
+    how = draw(st.sampled_from(["double", "move", "cut"]))
+    if how == "cut":
+        return events[:at]
+    events.insert(to, deepcopy(events[at]) if how == "double" else events.pop(at))
+    return [*events, last]
+
+
+@pytest.mark.parametrize("api", APIS)
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_a_stream_out_of_order_never_makes_another_call_than_was_meant(api: str, data: st.DataObject) -> None:
+    """It may be refused, or its text may be out of order too; nothing tells that of a text."""
+    whole = decode(api, STREAMS[api])
+    assert whole is not None
+    meant = {(call.name, call.arguments) for call in whole.message.calls}
+    found = decode(api, data.draw(disordered(STREAMS[api])))
+    if found is None or not all(call.complete for call in found.message.calls):
+        return
+    for call in found.message.calls:
+        try:
+            parse(call.arguments)
+        except JSONSyntaxError:
+            continue  # refused with an error that the model is told
+        assert (call.name, call.arguments) in meant

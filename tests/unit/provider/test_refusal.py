@@ -26,13 +26,76 @@ def refused(api: str, status: int, message: str, **headers: str) -> ModelError:
     return found
 
 
+TOO_LONG = "the transcript is too long for the model. Shorten it"
+WRONG_KEY = "the key was not accepted. Check the key"
+NO_MODEL = "not found. Check the model's name and the base URL"
+REFUSED = "the request was refused"
+
+
+@pytest.mark.parametrize("api", WIRES)
+@pytest.mark.parametrize(
+    ("status", "message", "says"),
+    [
+        (400, "prompt is too long: 213413 tokens > 200000 maximum", TOO_LONG),
+        (400, "input length and `max_tokens` exceed context limit: 199211 + 20000 > 200000", TOO_LONG),
+        (400, "The input token count (1234567) exceeds the maximum number of tokens allowed (1048576).", TOO_LONG),
+        (400, "This model's maximum context length is 128000 tokens. However, you requested 130000.", TOO_LONG),
+        (400, "Your input exceeds the context window of this model.", TOO_LONG),
+        (400, "Prompt contains 40000 tokens, too large for model with 32768 maximum context length", TOO_LONG),
+        (400, "the request exceeds the available context size", TOO_LONG),
+        (400, "Input is too long for requested model.", TOO_LONG),
+        (400, "max_tokens: 300000 > 64000, which is the maximum allowed number of output tokens", REFUSED),
+        (429, "context length exceeded for this minute", "too many requests"),
+        (400, "API key not valid. Please pass a valid API key.", WRONG_KEY),
+        (400, "Incorrect API key provided: none.", WRONG_KEY),
+        (400, "The requested model 'gpt-9' does not exist.", NO_MODEL),
+        (400, "The model `gpt-9` does not exist or you do not have access to it.", NO_MODEL),
+        (400, "model: gpt-9 was not found", NO_MODEL),
+        (400, "models/gpt-9 is not found for API version v1beta", NO_MODEL),
+        (400, "Invalid model: gpt-9", NO_MODEL),
+        (400, "acme/gpt-9 is not a valid model ID", NO_MODEL),
+        (400, "* GenerateContentRequest.model: unexpected model name format", NO_MODEL),
+        (
+            400,
+            "Your credit balance is too low to access the API.",
+            "the account has no credit left. Add some, or use another key",
+        ),
+        (400, "temperature is not supported with this model", REFUSED),
+        (400, "No tool output found for function call call_1.", REFUSED),
+        (400, "the model turn before it was not found in the cache", REFUSED),
+    ],
+)
+def test_what_a_status_does_not_tell_is_read_from_the_sentence(api: str, status: int, message: str, says: str) -> None:
+    assert refused(api, status, message).reason.startswith(f"{says}: ")
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"type": "invalid_request_error", "code": "context_length_exceeded"}, TOO_LONG),
+        ({"type": "invalid_request_error", "code": "model_not_found", "param": "model"}, NO_MODEL),
+        ({"type": "invalid_model", "code": "1500"}, NO_MODEL),
+        (
+            {"type": "insufficient_quota", "code": "insufficient_quota"},
+            "the account has no credit left. Add some, or use another key",
+        ),
+        ({"type": "invalid_request_error", "code": "invalid_api_key"}, WRONG_KEY),
+    ],
+)
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses"])
+def test_the_code_tells_it_too(api: str, body: dict[str, str], says: str) -> None:
+    found = WIRES[api].error(400, {}, {"error": {"message": "Oops", **body}})
+    assert isinstance(found, ModelError)
+    assert found.reason == f"{says}: Oops"
+
+
 @pytest.mark.parametrize("api", WIRES)
 @pytest.mark.parametrize(
     ("status", "retryable", "says"),
     [
         (400, False, "the request was refused: Oops"),
         (401, False, "the key was not accepted. Check the key: Oops"),
-        (402, False, "the account has no credit left: Oops"),
+        (402, False, "the account has no credit left. Add some, or use another key: Oops"),
         (403, False, "the key may not do this. Check its permissions: Oops"),
         (404, False, "not found. Check the model's name and the base URL: Oops"),
         (408, True, "the server gave up waiting: Oops"),

@@ -13,9 +13,9 @@ from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
 from ferrule.provider.anthropic.error import PROVIDER, stream_error
 from ferrule.provider.anthropic.turns import API, input_of
-from ferrule.provider.base import Decoder, Delta, ModelResponse
-from ferrule.provider.foreign import Json, as_count, as_object, as_text, sum_of, told_usage
-from ferrule.strict_json import clean, dumps
+from ferrule.provider.base import TAIL, Decoder, Delta, ModelResponse
+from ferrule.provider.foreign import Json, arguments_text, as_count, as_object, as_text, is_whole, sum_of, told_usage
+from ferrule.strict_json import clean
 
 _FINISH: dict[str, Finish] = {
     "end_turn": "stop",
@@ -103,11 +103,11 @@ def _finish(reason: Any, calls: bool) -> tuple[Finish, ModelError | None]:
 
 
 def _call(item: Json, piece: _Piece | None, whole: bool) -> Call:
-    arguments = piece.arguments if piece is not None else ""
+    name, arguments = _string(item.get("name")), piece.arguments if piece is not None else ""
     if not arguments.strip():
-        arguments = dumps(as_object(item.get("input"))).decode()
-    complete = whole and (piece is None or piece.ended)
-    return Call("", _string(item.get("name")), arguments, _string(item.get("id")) or None, complete)
+        arguments = arguments_text(item.get("input"))
+    complete = whole and (piece is None or piece.ended) and is_whole(name, arguments)
+    return Call("", name, arguments, _string(item.get("id")) or None, complete)
 
 
 def _refusal(message: Json, text: str) -> str:
@@ -198,6 +198,7 @@ class AnthropicDecoder(Decoder):
         self._pieces: dict[int, _Piece] = {}
         self._at: dict[int, int] = {}  # under which number the latest block of an index is kept
         self._ended = False
+        self._torn = False  # a piece came of a block that had not begun: what it belongs to is not what was meant
 
     def feed(self, event: str, data: Any) -> Iterable[Delta]:
         """Take one event.
@@ -221,11 +222,12 @@ class AnthropicDecoder(Decoder):
         """The whole answer, once the body has ended.
 
         Returns:
-            Without `message_stop` or a reason to stop: finish `unknown` with an error, and no call complete.
+            Without `message_stop` or a reason to stop, or with a piece of a block that had not begun: finish `unknown`
+            with an error, and no call complete.
         """
         pieces = dict(enumerate(piece for _, piece in sorted(self._pieces.items())))
         message = {**self._message, "usage": self._usage, "content": [piece.whole() for piece in pieces.values()]}
-        if self._ended and message.get("stop_reason"):
+        if self._ended and message.get("stop_reason") and not self._torn:
             return _read(message, self._asked, pieces)
         cut = _read({**message, "stop_reason": None}, self._asked, pieces)
         said = ModelMessage(cut.message.text, cut.message.calls, cut.message.reasoning)  # not signed to its end
@@ -258,7 +260,10 @@ class AnthropicDecoder(Decoder):
         piece = self._piece(data)
         field, kind = _FIELDS.get(_string(delta.get("type")), ("", None))
         value = delta.get(field)
-        if piece is None or not (isinstance(value, str) or field == "citation"):
+        if not (isinstance(value, str) or field == "citation"):
+            return ()
+        if piece is None:
+            self._torn |= bool(value)
             return ()
         piece.add(field, value)
         return (Delta(kind, clean(value)),) if kind and value else ()
@@ -278,7 +283,7 @@ class AnthropicDecoder(Decoder):
         return ()
 
     def _end(self, data: Json) -> Iterable[Delta]:
-        self._ended = True
+        self._ended, self.tail = True, TAIL
         return ()
 
     def _fail(self, data: Json) -> Iterable[Delta]:

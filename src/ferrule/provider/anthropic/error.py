@@ -90,7 +90,7 @@ def _reason(status: int, code: str | None, message: str) -> str:
         what = "the spend limit is reached. Raise it, or wait until it starts anew"
     elif status == 413:
         what = "the request is too large; the API takes 32 MB. Shorten the transcript, or attach files by URL"
-    return reason(status, message, what)
+    return reason(status, message, what, code)
 
 
 def _retryable(status: int, code: str | None, headers: Mapping[str, str]) -> bool:

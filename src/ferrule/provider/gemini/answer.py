@@ -13,10 +13,19 @@ from typing import Any, Final, cast
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
 from ferrule.provider.base import Decoder, Delta, ModelResponse
-from ferrule.provider.foreign import Json, as_count, as_object, as_objects, as_text, sum_of, told_usage
+from ferrule.provider.foreign import (
+    Json,
+    arguments_text,
+    as_count,
+    as_object,
+    as_objects,
+    as_text,
+    is_whole,
+    sum_of,
+    told_usage,
+)
 from ferrule.provider.http.retry_after import retry_after
 from ferrule.provider.refusal import reason, retryable
-from ferrule.strict_json import dumps
 
 API: Final = "gemini"
 
@@ -41,6 +50,7 @@ _FINISHES: Final[dict[str, Finish]] = {
     ),
     "IMAGE_OTHER": "unknown",
 }
+_TAIL: Final = 5.0  # nothing tells the last event from others: there were servers that gave each one a finish reason
 _CUT: Final = _FINISHES.keys() - {"STOP"}
 _MISHAPS: Final = {
     "MALFORMED_FUNCTION_CALL": "the model wrote a call that is not well-formed. Ask again",
@@ -88,6 +98,8 @@ class GeminiDecoder(Decoder):
         if as_text(self._candidate.get("finishReason")) in _CUT:
             said.pop("finishReason", None)  # once it was cut, no later word makes it whole
         self._candidate.update(said)
+        if ("finishReason" in said or "promptFeedback" in answer) and self._word():
+            self.tail = _TAIL
         for i, part in enumerate(parts):
             self._take(part, goes_on=i == 0)
         return [delta for part in parts for delta in _deltas(part)]
@@ -125,6 +137,11 @@ class GeminiDecoder(Decoder):
             flagged=finish == "stop" and not message.text.strip(),
         )
 
+    def _word(self) -> str:
+        """Why the answer ended, as far as anything says that it has."""
+        blocked = as_text(as_object(self._latest.get("promptFeedback")).get("blockReason"))
+        return blocked or as_text(self._candidate.get("finishReason"))
+
     def _ending(self, called: bool) -> tuple[Finish, ModelError | None]:
         if as_text(as_object(self._latest.get("promptFeedback")).get("blockReason")):
             return "content_filter", None
@@ -148,7 +165,7 @@ class GeminiDecoder(Decoder):
 def _answer(data: Any) -> Json:
     found = _single(data)
     if not isinstance(found, dict):
-        raise ModelError("the answer is no JSON object", provider=API)
+        raise ModelError("the answer is no JSON object. Check the base URL", provider=API)
     answer = cast("Json", found)
     if answer.get("error"):
         code = as_object(answer["error"]).get("code")
@@ -188,12 +205,10 @@ def _deltas(part: Json) -> Iterator[Delta]:
 
 def _call(said: Json, whole: bool) -> Call:
     """A call; one that came in pieces, as other hosts of this API send it, has no arguments to trust."""
+    name, arguments = as_text(said.get("name")), arguments_text(said.get("args"))
+    pieces = said.get("willContinue") or said.get("partialArgs")
     return Call(
-        id="",
-        name=as_text(said.get("name")),
-        arguments=dumps(said["args"] if said.get("args") is not None else {}).decode(),
-        wire_id=as_text(said.get("id")) or None,
-        complete=whole and not said.get("willContinue") and not said.get("partialArgs"),
+        "", name, arguments, as_text(said.get("id")) or None, whole and not pieces and is_whole(name, arguments)
     )
 
 

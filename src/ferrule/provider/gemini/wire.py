@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, cast
 from urllib.parse import quote
 
 from ferrule.content import Part
@@ -145,7 +145,10 @@ class Gemini(Wire):
             ModelError: It is no answer.
         """
         whole = GeminiDecoder(model)
-        whole.feed("message", data)
+        # A stream whose server did not heed that it is to be one of events is a list of what the events would hold.
+        listed = cast("list[Any]", data) if isinstance(data, list) and data else [cast("Any", data)]
+        for one in listed:
+            whole.feed("message", "" if one is None else one)  # to a decoder, nothing is the end
         return whole.finish()
 
     def decoder(self, model: str) -> GeminiDecoder:
@@ -380,7 +383,7 @@ def _media(part: Part) -> Json:
 def _identified(call: Call, rest: Json) -> Json:
     """A call or its response: the name the model said, and its id in both of them or in none."""
     name = call.name if _NAME.fullmatch(call.name) else wire_name(call.name)
-    return {**({"id": call.wire_id} if call.wire_id else {}), "name": name, **rest}
+    return {**({"id": clean(call.wire_id)} if call.wire_id else {}), "name": name, **rest}
 
 
 # -- a model's turn ---------------------------------------------------------------------------------------------
@@ -401,12 +404,15 @@ def _echo(message: ModelMessage, parts: list[Json]) -> list[Json]:
 
 
 def _same_call(part: Json, call: Call) -> Json:
-    """The part itself, unless its call goes by another id or name here: a provider may use one id twice."""
+    """The part itself, unless its call goes by another id or name here, or has no object for arguments."""
     said = as_object(part["functionCall"])
     ours = _identified(call, {})
-    if (said.get("id") or None, said.get("name")) == (ours.get("id"), ours["name"]):
+    args = said.get("args", {})
+    if (said.get("id") or None, said.get("name")) == (ours.get("id"), ours["name"]) and isinstance(args, dict):
         return part
     rest = {key: value for key, value in said.items() if key not in ("id", "name")}
+    if not isinstance(args, dict):  # some servers write them as text; the API takes an object
+        rest["args"] = _arguments(call)
     return {**part, "functionCall": {**ours, **rest}}
 
 

@@ -6,27 +6,26 @@ an error, nor what an error drags along.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
-
-import orjson
 
 from ferrule import content
 from ferrule.content import Part
 from ferrule.errors import FetchError, ModelError, UsageError
 from ferrule.guard import checked_headers, describe, fetch
 from ferrule.lazy import LazyModule
-from ferrule.provider.base import Capabilities, Decoder, Delta, ModelRequest, ModelResponse, Wire
+from ferrule.message import ModelMessage
+from ferrule.provider.base import TAIL, Capabilities, Decoder, Delta, ModelRequest, ModelResponse, Wire
+from ferrule.provider.http.lenient import read_json
 from ferrule.provider.http.pool import Origin, Pool, pool
+from ferrule.provider.http.secret import SHORT, secrets_in, without
 from ferrule.provider.http.sse import Event, EventReader
 from ferrule.provider.refusal import unquoted
 from ferrule.provider.transcript import fetched
-from ferrule.redact import MASK, scrub
-from ferrule.strict_json import clean, parse
+from ferrule.redact import scrub
+from ferrule.strict_json import parse
 
 if TYPE_CHECKING:
     import asyncio
@@ -41,9 +40,8 @@ MAX_STREAM: Final = 4 * MAX_ANSWER  # most of it is not the answer but what it i
 MAX_REFUSAL: Final = 1024 * 1024
 MAX_TEXT: Final = 2000
 CONNECT_SECONDS: Final = 30.0
-TAIL_SECONDS: Final = 0.5  # what a server may take to end a body after `[DONE]`, so that the connection is kept
 FETCH_SECONDS: Final = 60.0
-_SHORT_KEY: Final = 8  # a shorter one is no secret, and a word that errors need: `ollama`, `none`
+_EMPTY: Final = "the answer is empty. Check the base URL"
 _REQUEST_IDS: Final = ("x-request-id", "request-id")
 _PORTS: Final = {"http": 80, "https": 443}
 _HEADERS: Final = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "ferrule"}
@@ -119,6 +117,7 @@ class WireModel:
         self._key = (lambda: key) if isinstance(key, str) else key or (lambda: None)
         self._capabilities = capabilities or Capabilities()
         self._headers = {**_HEADERS, **checked_headers(headers or {})}
+        self._secrets = secrets_in(self._headers)
         self._missing = missing_key
         self._allow = tuple(allow)
 
@@ -172,7 +171,8 @@ class WireModel:
             request: The question.
 
         Raises:
-            ModelError: There is none.
+            ModelError: There is none. What was said before an error is given out with it, in a response of finish
+                `error`.
             UnsupportedPartError: The caller attached a part that cannot travel.
             UsageError: The transcript breaks the rule of calls and results, or a header cannot be sent.
         """
@@ -191,17 +191,22 @@ class WireModel:
             reader = EventReader()
             while not exchange.done and (read := await exchange.piece()) is not None:
                 found = self._events(exchange, reader, read)
-                exchange.heard(bool(found))
+                exchange.begun |= bool(found)
                 for event in found:
                     for delta in self._fed(exchange, decoder, event):
                         yield delta
-            await exchange.drain()
+                exchange.heard(bool(found), decoder.tail)
+            if exchange.failed is None:
+                await exchange.drain()
             yield self._finished(exchange, decoder)
 
     # -- the request --------------------------------------------------------------------------------------------
 
     async def _exchange(self, request: ModelRequest, *, stream: bool) -> _Exchange:
-        key = self._sent_key()
+        key, asked = self._sent_key(), checked_headers(request.settings.headers)
+        secrets = {*self._secrets, *(secrets_in(asked) if asked else ())}
+        if key and len(key) >= SHORT:
+            secrets.add(key.encode())
         messages = await self._with_downloads(request)
         if messages is not request.messages:
             request = request.but(messages=messages)
@@ -215,12 +220,13 @@ class WireModel:
                 **self._headers,
                 "accept": _ACCEPT[stream],
                 **checked_headers(self._wire.headers(key)),
-                **checked_headers(request.settings.headers),
+                **asked,
             },
             content=body.json,
             extensions={"timeout": {"connect": min(limit, CONNECT_SECONDS), "read": limit, "write": limit}},
         )
-        return _Exchange(self._provider, made, self._origin, key, limit, request)
+        # The longest first: one may stand inside another.
+        return _Exchange(self._provider, made, self._origin, sorted(secrets, key=len, reverse=True), limit, request)
 
     def _sent_key(self) -> str | None:
         key = (self._key() or "").strip()
@@ -266,22 +272,22 @@ class WireModel:
         raise exchange.identified(found)
 
     def _answered(self, exchange: _Exchange) -> Any:
-        body = exchange.without_key(exchange.body)
+        body = without(exchange.secrets, exchange.body)
         if not body.strip():
-            raise self._error("the answer is empty", exchange, retryable=True)
+            raise self._error(_EMPTY, exchange, retryable=True)
         with suppress(ValueError):
-            return _json(body)
+            return read_json(body)
         kind = exchange.kind or "no type"
         # What is announced as JSON may be half an answer: content. A page of a proxy is worth a look.
-        shown = "" if "json" in kind else f": {_shown(body)}"
-        raise self._error(f"the answer is no JSON ({kind}, {len(body)} bytes){shown}", exchange)
+        shown = ", or ask again" if "json" in kind else f": {_shown(body)}"
+        raise self._error(f"the answer is no JSON ({kind}, {len(body)} bytes). Check the base URL{shown}", exchange)
 
     def _refused(self, exchange: _Exchange) -> ModelError | ModelResponse:
         if 300 <= exchange.status < 400:
             return self._error("it redirects, and a key is not sent elsewhere. Correct the base URL", exchange)
-        body = exchange.without_key(exchange.body)
+        body = without(exchange.secrets, exchange.body)
         try:
-            data = _json(body)
+            data = read_json(body)
         except ValueError:
             data = body.decode("utf-8", "replace")[:MAX_TEXT]
         return self._wire.error(exchange.status, exchange.headers, data)
@@ -301,25 +307,26 @@ class WireModel:
         if exchange.done:
             return
         name, text = event
-        failure: ModelError | None = None
         try:
             exchange.done = text == b"[DONE]"
-            data = None if exchange.done else _json(exchange.without_key(text))
+            data = None if exchange.done else read_json(without(exchange.secrets, text), exchange.halves)
         except ValueError:
-            exchange.broken("the stream is faulty: an event is no JSON")
+            exchange.broken("the stream is faulty: an event is no JSON. Ask again, or check the base URL")
             return
+        if data is None and not exchange.done:
+            return  # a null, which is nothing; to a decoder it would be the end
         try:
             yield from decoder.feed(name, data)
         except ModelError as error:
-            failure = exchange.identified(error)
-        if failure is not None:
-            raise failure
+            exchange.failed, exchange.done = exchange.identified(error), True
 
     def _finished(self, exchange: _Exchange, decoder: Decoder) -> ModelResponse:
         trouble = exchange.trouble
         if not exchange.begun:  # nobody has heard anything, so it may be asked for again
-            reason = "the stream ended before its first event" if exchange.size else "the answer is empty"
+            reason = "the stream ended before its first event. Ask again" if exchange.size else _EMPTY
             raise trouble or self._error(reason, exchange, retryable=True)
+        if exchange.failed is not None:
+            return exchange.named(_as_far_as_it_came(decoder.finish(), exchange.failed))
         response = exchange.named(decoder.finish())
         if trouble is None or response.finish != "unknown":
             return response
@@ -336,28 +343,19 @@ class WireModel:
         )
 
 
+def _as_far_as_it_came(response: ModelResponse, failure: ModelError) -> ModelResponse:
+    """An answer that ended in an error; there is none where nothing had been said."""
+    text, calls, reasoning = response.message.text, response.message.calls, response.message.reasoning
+    if not (text or calls or reasoning):
+        raise failure
+    said = ModelMessage(text, tuple(call._replace(complete=False) for call in calls), reasoning)
+    return ModelResponse(said, "error", response.usage, response.model, response.request_id, failure)
+
+
 def _at_once(response: ModelResponse) -> Iterator[Delta | ModelResponse]:
     if response.message.text:
         yield Delta("text", response.message.text)
     yield response
-
-
-def _json(data: bytes) -> Any:
-    """JSON as a provider sends it.
-
-    Objects of arguments are read strictly: orjson takes the last of duplicate
-    keys and makes floats of long integers. Half a surrogate pair, which some
-    servers send when they cut text, becomes a replacement character.
-    """
-    if b'"arg' in data and _ARGUMENTS.search(data):
-        return parse(data)
-    try:
-        return orjson.loads(data)
-    except ValueError:
-        return orjson.loads(clean(json.dumps(json.loads(data.decode("utf-8", "replace")), ensure_ascii=False)))
-
-
-_ARGUMENTS: Final = re.compile(rb'"arg(?:ument)?s"\s*:\s*\{')
 
 
 def _shown(body: bytes) -> str:
@@ -373,7 +371,7 @@ class _Exchange:
         provider: str,
         made: httpx2.Request,
         origin: Origin,
-        key: str | None,
+        secrets: Sequence[bytes],
         limit: float,
         request: ModelRequest,
     ) -> None:
@@ -381,19 +379,24 @@ class _Exchange:
         self._made = made
         self._origin = origin
         self._request = request
-        self._key = key if key and len(key) >= _SHORT_KEY else None
+        self.secrets = secrets
         self._limit = limit
         self._time = asyncio.get_running_loop().time
         self._asked = 0.0
         self._until: float | None = None  # None while the transport's own limit of each read is enough
+        self._ended = False
         self._pool: Pool | None = None
         self._answer: httpx2.Response | None = None
         self._pieces: AsyncGenerator[bytes] | None = None
         self.trouble: ModelError | None = None
+        self.failed: ModelError | None = None
+        """What the provider said went wrong in the middle of its answer."""
         self.status = 0
         self.headers: Mapping[str, str] = {}
         self.body = b""
         self.size = 0
+        self.halves: list[bytes] = []
+        """Half characters at the ends of the last event's texts."""
         self.begun = False
         """An event has come."""
         self.done = False
@@ -406,7 +409,7 @@ class _Exchange:
             transport = await self._pool.enter(self._origin)
             async with asyncio.timeout_at(self._until):
                 answer = self._answer = await transport.handle_async_request(self._made)
-            self.status, self.headers = answer.status_code, self._without_key(answer.headers)
+            self.status, self.headers = answer.status_code, self._masked(answer.headers)
             self._pieces = cast("AsyncGenerator[bytes]", aiter(_decoded(answer)))
         except (httpx2.HTTPError, OSError) as error:
             self.trouble = self._lost(error)
@@ -453,15 +456,22 @@ class _Exchange:
                 async with asyncio.timeout_at(self._until):
                     piece = await anext(self._pieces, None)
         except (httpx2.HTTPError, OSError) as error:
-            self.trouble = self._lost(error)
+            self.trouble = None if self._ended else self._lost(error)
             return None
         self.size += len(piece or b"")
         return piece
 
-    def heard(self, event: bool) -> None:
-        """Give the next event its time: all of it after an event, and what is left of it after a mere sign of life."""
-        self.begun |= event
-        self._until = None if event else self._until or self._asked + self._limit
+    def heard(self, event: bool, tail: float | None) -> None:
+        """Give the next event its time: all of it after an event, and what is left of it after a mere sign of life.
+
+        Where the answer has ended there need be no other, so only the tail; then whatever ends the body is no trouble.
+        """
+        if not event:
+            self._until = self._until or self._asked + self._limit
+        elif tail is None:
+            self._until = None
+        else:
+            self._ended, self._until = True, self._time() + min(tail, self._limit)
 
     async def read(self, limit: int) -> None:
         """Read the whole body; of a refusal only the beginning, and what there is of it when it breaks off."""
@@ -479,7 +489,7 @@ class _Exchange:
         """Give the server a moment to end a body of which we know all, so that the connection can serve again."""
         if self.done and self.trouble is None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(TAIL_SECONDS):
+                async with asyncio.timeout(TAIL):
                     while await self.piece() is not None:
                         pass
 
@@ -494,6 +504,8 @@ class _Exchange:
         text = describe(error)
         if type(error).__name__ in _LATE:
             text = f"no answer within {self._limit:g} s. Raise the setting `timeout` where one may take longer"
+        elif type(error).__name__ in _UNREACHED:
+            text += ". Check the network and the base URL"
         return ModelError(
             f"{self._origin.host}: {text}",
             provider=self._provider,
@@ -521,34 +533,14 @@ class _Exchange:
             retry_after=error.retry_after,
         )
 
-    def _without_key(self, headers: httpx2.Headers) -> Mapping[str, str]:
-        if self._key is None or not any(self._key in value for value in headers.values()):
+    def _masked(self, headers: httpx2.Headers) -> Mapping[str, str]:
+        if not self.secrets:
             return headers
-        return {name: value.replace(self._key, MASK) for name, value in headers.items()}
-
-    def without_key(self, raw: bytes) -> bytes:
-        """Bytes of the server without the key, which some say back.
-
-        Before anything is read of them or cut, for half a key is a secret too; and
-        however JSON may write it, for reading brings it to light again.
-        """
-        if self._key is None:
-            return raw
-        raw = raw.replace(self._key.encode(), MASK.encode())
-        if b"\\" in raw and (_ESCAPED.search(raw) or '"' in self._key or "\\" in self._key):
-            raw = _spelt(self._key).sub(MASK.encode(), raw)
-        return raw
-
-
-_ESCAPED: Final = re.compile(rb"\\(?:u00[2-7]|/)")  # a character of a key that could stand there unescaped
-
-
-def _spelt(key: str) -> re.Pattern[bytes]:
-    """A key with any of its characters escaped, also more than once: errors quote errors."""
-    return re.compile(b"".join(rb"\\{0,9}(?:%b|(?i:u00%02x))" % (re.escape(b), b[0]) for b in map(str.encode, key)))
+        return {name: without(self.secrets, value.encode()).decode() for name, value in headers.items()}
 
 
 _FINAL: Final = frozenset({"LocalProtocolError", "DecodingError", "UnsupportedProtocol"})
+_UNREACHED: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError"})
 _LATE: Final = frozenset({"ReadTimeout", "TimeoutError"})
 
 

@@ -12,19 +12,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from ferrule.errors import JSONSyntaxError, ModelError
+from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
-from ferrule.provider.base import Decoder, Delta, ModelResponse
-from ferrule.provider.foreign import Json, as_amount, as_count, as_object, as_objects, as_text, told_usage
-from ferrule.provider.openai_error import (
-    REFUSED_CALL,
-    Said,
+from ferrule.provider.base import TAIL, Decoder, Delta, ModelResponse
+from ferrule.provider.foreign import (
+    Json,
     arguments_text,
-    failed_calls,
-    model_error,
-    read_error,
+    as_amount,
+    as_count,
+    as_object,
+    as_objects,
+    as_text,
+    is_whole,
+    told_usage,
 )
-from ferrule.strict_json import clean, parse
+from ferrule.provider.openai_error import REFUSED_CALL, Said, failed_calls, model_error, read_error
+from ferrule.strict_json import clean
 
 _FINISHES: dict[str, Finish] = {
     "stop": "stop",
@@ -109,27 +112,6 @@ class _Calls:
         else:
             call = None if name else self._latest
         return None if call is not None and name and call.name and name != call.name else call
-
-
-def _is_whole(text: str) -> bool:
-    """Whether arguments do not look cut: they parse, or are wrong in another way than ending too early."""
-    try:
-        parse(text)
-    except JSONSyntaxError:
-        return not _ends_early(text)
-    return True
-
-
-def _ends_early(text: str) -> bool:
-    depth, quoted, escaped = 0, False, False
-    for char in text:
-        if quoted:
-            quoted, escaped = escaped or char != '"', not escaped and char == "\\"
-        elif char == '"':
-            quoted = True
-        else:
-            depth += (char in "{[") - (char in "}]")
-    return quoted or depth > 0
 
 
 # -- pieces of what is sent back --------------------------------------------------------------------------------
@@ -293,7 +275,7 @@ class _Collected:
             arguments = arguments_text("".join(call.arguments))
             own = call.id if call.id and call.id not in ids else None
             ids.add(call.id)
-            complete = finish == "tool_calls" and bool(call.name) and _is_whole(arguments)
+            complete = finish == "tool_calls" and is_whole(call.name, arguments)
             found.append(Call("", clean(call.name), arguments, own, complete))
         return tuple(found)
 
@@ -475,7 +457,7 @@ class ChatDecoder(Decoder):
             ModelError: The server reports an error.
         """
         if data is None:
-            self._done = True
+            self._done, self.tail = True, TAIL
             return ()
         if self._refused is not None or self._done:
             return ()
@@ -496,6 +478,7 @@ class ChatDecoder(Decoder):
         self._refused = refused_call(answer.model, said, answer.said(), answer.made_calls("tool_calls"))
         if self._refused is None:
             raise model_error(answer.api, None, {}, said)
+        self.tail = TAIL
         return ()
 
     def finish(self) -> ModelResponse:

@@ -12,9 +12,18 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
-from ferrule.provider.base import Decoder, Delta, ModelResponse
-from ferrule.provider.foreign import Json, as_count, as_object, as_objects, as_text, told_usage
-from ferrule.provider.openai_error import arguments_text, model_error, read_error
+from ferrule.provider.base import TAIL, Decoder, Delta, ModelResponse
+from ferrule.provider.foreign import (
+    Json,
+    arguments_text,
+    as_count,
+    as_object,
+    as_objects,
+    as_text,
+    is_whole,
+    told_usage,
+)
+from ferrule.provider.openai_error import model_error, read_error
 
 
 def is_call(item: Json) -> bool:
@@ -105,8 +114,9 @@ def _thought(item: Json) -> str:
 
 
 def _call(item: Json, *, whole: bool) -> Call:
-    given, complete = as_text(item.get("call_id")) or None, whole and item.get("status") == "completed"
-    return Call("", as_text(item.get("name")), arguments_text(item.get("arguments")), given, complete)
+    name, arguments = as_text(item.get("name")), arguments_text(item.get("arguments"))
+    complete = whole and item.get("status") == "completed" and is_whole(name, arguments)
+    return Call("", name, arguments, as_text(item.get("call_id")) or None, complete)
 
 
 def _finish(data: Json, read: _Read) -> Finish:
@@ -278,6 +288,7 @@ class ResponsesDecoder(Decoder):
         response = as_object(data.get("response"))
         word = as_text(data.get("type")).rpartition(".")[2]
         self._final = response if as_text(response.get("status")) else {**response, "status": word}
+        self.tail = TAIL
         return ()
 
     def _fail(self, data: Json) -> Iterable[Delta]:

@@ -20,8 +20,8 @@ from ferrule.errors import ModelError, UsageError
 from ferrule.message import Call, Message, ModelMessage, SystemMessage, ToolMessage, UserMessage
 from ferrule.provider.base import Body, Capabilities, Decoder, ModelRequest, ModelResponse, OutputSchema, Sent, Wire
 from ferrule.provider.definition import tool_choice, tool_definitions
-from ferrule.provider.foreign import Json, as_object, as_objects
-from ferrule.provider.openai_error import arguments_text, model_error, read_error
+from ferrule.provider.foreign import Json, arguments_text, as_object, as_objects
+from ferrule.provider.openai_error import model_error, read_error
 from ferrule.provider.openai_responses.answer import ResponsesDecoder, is_call, read_answer, reported
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, told_in_words, wire_id
