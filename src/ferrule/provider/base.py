@@ -8,13 +8,14 @@ JSON. It sends nothing and waits for nothing, so every byte of it can be tested.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, cast, get_args, runtime_checkable
 
-from ferrule.errors import ModelError
+from ferrule.errors import ModelError, UsageError
 from ferrule.message import Finish, Message, ModelMessage, Usage
+from ferrule.strict_json import kind_of
 from ferrule.tool.toolset import Toolset
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -42,6 +43,9 @@ class Settings:
         extra: More keys for the request body, as the provider spells them; they win.
         headers: More HTTP headers.
 
+    Raises:
+        UsageError: A value that no provider could take.
+
     Since 0.1.
     """
 
@@ -58,7 +62,35 @@ class Settings:
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
+    def __post_init__(self) -> None:
+        """Check what is not left to the provider."""
+        for name, (fits, what) in _FITTING.items():
+            given = getattr(self, name)
+            if given is not None and not fits(given):
+                shown = given if isinstance(given, int | float) else kind_of(given)
+                raise UsageError(f"the setting {name} must be {what}, not {shown}.")
 
+
+def _is_number(given: Any, kind: Any = (int, float)) -> bool:
+    return isinstance(given, kind) and not isinstance(given, bool) and given == given  # NaN is not
+
+
+def _are_texts(given: Any) -> bool:
+    return isinstance(given, tuple | list) and all(isinstance(g, str) for g in cast("list[Any]", given))
+
+
+_FITTING: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "temperature": (_is_number, "a number"),
+    "top_p": (_is_number, "a number"),
+    "seed": (lambda given: _is_number(given, int), "a whole number"),
+    "stop": (_are_texts, "a tuple of texts"),
+    "max_tokens": (lambda given: _is_number(given, int) and given >= 0, "a whole number of at least 0"),
+    "reasoning": (lambda given: given in get_args(Effort), f"one of {', '.join(get_args(Effort))}"),
+    "tool_choice": (lambda given: isinstance(given, str) or _are_texts(given), "a text or a tuple of texts"),
+    "timeout": (lambda given: _is_number(given) and given > 0, "seconds, more than 0"),
+    "extra": (lambda given: isinstance(given, Mapping), "a mapping"),
+    "headers": (lambda given: isinstance(given, Mapping), "a mapping"),
+}
 SETTINGS: Final = Settings()
 TAIL: Final = 0.5  # seconds that a server may take to end a body that has said all, so that the connection is kept
 NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
