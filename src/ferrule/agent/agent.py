@@ -69,7 +69,7 @@ class Session:
         return self.messages
 
     def give(self, result: RunResult[Any] | None) -> None:
-        """End the run; a suspended one, or one that raised, leaves the transcript as it was.
+        """End the run; a suspended one, or one that came to no end, leaves the transcript as it was.
 
         Args:
             result: How it ended.
@@ -384,7 +384,7 @@ async def _in_session(session: Session, driver: Driver, given: RunInput) -> RunR
     try:
         result = await driver.run(given)
     except BaseException:
-        session.give(None)
+        session.give(driver.result)  # of a run that was cancelled from outside; None when it came to no end
         raise
     session.give(result)
     return result

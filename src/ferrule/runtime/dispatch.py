@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Coroutine, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -20,6 +21,7 @@ from ferrule.message import Call, ModelMessage, unpaired
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
 from ferrule.result import ToolResult
 from ferrule.runtime.event import Event
+from ferrule.runtime.slots import SLOTS
 from ferrule.strict_json import dumps, plain
 from ferrule.suspension import Answer, Request
 from ferrule.tool.context import Context
@@ -101,7 +103,7 @@ async def _watched(run: Driver, command: CallModel, hooks: Hooks) -> Any:
         response = await hooks.after_model(run.info, shown, response)
     except Exception as error:  # the same for what it should have seen
         return _hook_failed("after_model", error)
-    return response if shown.messages is request.messages else run.rewritten(response, shown.messages)
+    return response if shown.messages is request.messages else run.definition.rewritten(response, shown.messages)
 
 
 def _hook_failed(point: str, error: Exception) -> ModelResponse:
@@ -148,8 +150,8 @@ async def _streamed(run: Driver, op: str, model: Model, request: ModelRequest) -
         else:
             run.heard += 1
             run.emit(Event(piece.kind, op, None, piece.text))
-            if run.is_full():
-                await run.room()
+            if run.stream is not None and run.stream.is_full():
+                await run.stream.room()
     if response is None:
         raise ModelError("its stream ended without an answer", provider=model.name)
     return response
@@ -214,12 +216,12 @@ async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str,
             if decided is not None:  # what was agreed to is not what would run
                 text = f"Tool {tool.name!r} was not called: a hook refused the arguments that were approved."
                 return decided if isinstance(decided, ToolResult) else ToolResult.failed(text, code="denied")
-    async with run.slot(tool):
+    async with nullcontext() if tool.concurrency is None else SLOTS.of(tool):
         result = await _attempts(run, command, tool, values, text)
     if edited is not None and isinstance(result, ToolResult):
         result = _told_of_edit(result, edited, values)
     if hooks is not None and watched and isinstance(result, ToolResult):
-        result = await _after(run, hooks, call, result)
+        result = await _after(run, hooks, command.op, call, result)
     return result
 
 
@@ -247,15 +249,21 @@ def _frozen(tool: Tool, values: Mapping[str, Any]) -> ToolResult | tuple[dict[st
         return ToolResult.failed(text, code="invalid_arguments")
 
 
-async def _after(run: Driver, hooks: Hooks, call: Call, result: ToolResult) -> ToolResult:
+async def _after(run: Driver, hooks: Hooks, op: str, call: Call, result: ToolResult) -> ToolResult:
     try:
         changed = await hooks.after_tool(run.info, call, result)
-    except Exception as error:  # what a broken hook should have taken out must not be seen
-        changed = ToolResult.failed(
-            f"The call was made, but a hook that checks its result raised {type(error).__name__}.", code="exception"
-        )
+    except asyncio.CancelledError:
+        run.made(op, _unseen("was stopped"))
+        raise
+    except Exception as error:
+        changed = _unseen(f"raised {type(error).__name__}")
     run.note("after_tool", call.id, changed is not result)
     return changed
+
+
+def _unseen(why: str) -> ToolResult:
+    """What is said of a call whose result a hook did not let through: what it should have taken out stays out."""
+    return ToolResult.failed(f"The call was made, but a hook that checks its result {why}.", code="exception")
 
 
 async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from inspect import isawaitable as is_awaitable
 from inspect import iscoroutine as is_coroutine
@@ -33,7 +32,7 @@ from ferrule.machine import (
     StartRun,
     Wait,
 )
-from ferrule.message import Call, Message, ModelMessage, Usage
+from ferrule.message import Call, ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
 from ferrule.result import ToolResult
 from ferrule.runtime.answer import fitting
@@ -41,11 +40,9 @@ from ferrule.runtime.dispatch import PARKED, Hooks, call_model, call_tool
 from ferrule.runtime.event import Event, event
 from ferrule.runtime.info import RunInfo
 from ferrule.runtime.outcome import RunResult
-from ferrule.runtime.slots import SLOTS
 from ferrule.runtime.trace import tracing
 from ferrule.suspension import Answer, Request, with_digest
 from ferrule.tool.context import Variables
-from ferrule.tool.tool import Tool
 
 if TYPE_CHECKING:
     import asyncio
@@ -57,6 +54,7 @@ else:
 Listener = Callable[[Event], None]
 OnRequest = Callable[[Request], Awaitable[Answer | None]]
 GRACE = 5.0
+LAST_GRACE = 0.1  # for runs inside to settle, when whoever cancelled does so once more
 
 
 class Driver:
@@ -70,16 +68,16 @@ class Driver:
         listener: Hears events.
         streaming: Whether models are asked for pieces.
         on_request: Answers requests in this process; None leaves them open.
-        path: Ops of the runs around this one.
         outer: The run around this one.
+        at: The command of that run which this one is.
 
     Since 0.1.
     """
 
     __slots__ = (
-        "_asking", "_cancelled_by", "_done", "_flying", "_open", "_outer", "_ready", "_requests", "_task",
-        "_unproven", "_wake", "definition", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
-        "on_request", "path", "stream", "streaming", "trace", "variables",
+        "_asking", "_cancelled_by", "_done", "_flying", "_made", "_open", "_outer", "_ready", "_requests", "_task",
+        "_unproven", "_wake", "at", "definition", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
+        "on_request", "path", "result", "stream", "streaming", "trace", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -93,8 +91,8 @@ class Driver:
         stream: Any = None,
         streaming: bool = False,
         on_request: OnRequest | None = None,
-        path: str = "",
         outer: Driver | None = None,
+        at: str = "",
     ) -> None:
         """Make the machine; nothing happens yet."""
         self.definition = definition
@@ -106,14 +104,17 @@ class Driver:
         self.stream = stream
         self.streaming = streaming
         self.on_request = on_request
-        self.path = path
+        self.path = f"{outer.path}{at}/" if outer is not None else ""
+        self.at = at
+        self.result: RunResult[Any] | None = None
         self.variables = Variables(info.context)
         self.heard = 0
         self.trace = tracing()
         self._outer = outer
         self._cancelled_by: str | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._unproven: set[str] | None = None  # ops of `once` calls that are being made
+        self._unproven: set[str] | None = None  # ops of `once` calls that are being made, or were in a run inside
+        self._made: dict[str, ToolResult] | None = None  # by op, what is said of calls that a hook is looking at
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._open: dict[str, Any] = {}
         self._flying: dict[str, asyncio.Task[Any]] = {}
@@ -134,7 +135,7 @@ class Driver:
 
         Raises:
             UsageError: The caller attached a part that the model does not take.
-            CancelledError: The caller was cancelled; what was in flight has been ended.
+            CancelledError: The caller was cancelled. What was in flight has been ended, and `result` is set as ever.
         """
         work = self._run(input)
         return work if self.trace is None else self.trace.run(self, work)
@@ -150,10 +151,12 @@ class Driver:
                     return self._result(failed)
             finish = await (self._drive(commands) if self.cancelled_by is None else self._cancel(commands))
         except asyncio.CancelledError:
-            if self.cancelled_by is None:
-                await self._let_go()
-                raise
+            outside = self.cancelled_by is None
+            self._cancelled_by = self.cancelled_by or "caller"
             finish = await self._cancel()
+            if outside:  # nobody takes what is returned; what was done is told and kept all the same
+                self._result(finish)
+                raise
         except BaseException:
             await self._let_go()
             raise
@@ -335,7 +338,7 @@ class Driver:
             event = event._replace(op=self.path + event.op)
         try:
             self.listener(event)
-        except Exception:  # whoever listens must not decide how the run ends
+        except (Exception, asyncio.CancelledError):  # whoever listens must not decide how the run ends
             logging.getLogger("ferrule.run").exception("a listener to run %s raised", self.journal.run_id)
 
     def emit_from_anywhere(self, event: Event) -> None:
@@ -353,23 +356,7 @@ class Driver:
         elif not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.emit, event)
 
-    def is_full(self) -> bool:
-        """Whether the listener has not kept up."""
-        return self.stream is not None and self.stream.is_full()
-
-    async def room(self) -> None:
-        """Wait until the listener has kept up."""
-        await self.stream.room()
-
     # -- what dispatch asks for ---------------------------------------------------------------------------------
-
-    def slot(self, tool: Tool) -> AbstractAsyncContextManager[Any]:
-        """A slot of a tool whose calls at a time are limited.
-
-        Args:
-            tool: The tool.
-        """
-        return SLOTS.of(tool)
 
     def proven(self, op: str, so: bool) -> None:
         """Keep in mind that an effect may be happening, or that it is known what came of it.
@@ -380,16 +367,20 @@ class Driver:
         """
         if self._unproven is None:
             self._unproven = set()
+            if self._outer is not None:  # only an end of this run that is `done` proves anything to that one
+                self._outer.proven(self.at, so=False)
         (self._unproven.discard if so else self._unproven.add)(op)
 
-    def rewritten(self, response: ModelResponse, messages: Sequence[Message]) -> Any:
-        """A response to another transcript than the machine's.
+    def made(self, op: str, said: ToolResult) -> None:
+        """Keep what is said of a call that was made, should its hooks not come to an end.
 
         Args:
-            response: The response.
-            messages: That transcript.
+            op: The command.
+            said: That.
         """
-        return self.definition.rewritten(response, messages)
+        if self._made is None:
+            self._made = {}
+        self._made[op] = said
 
     async def ask(self, op: str, request: Request) -> Answer | None:
         """Ask whoever answers in this process; one request at a time.
@@ -452,7 +443,11 @@ class Driver:
         if run is PARKED:
             return run
         self.machine.on(Completion(op, self.journal.append("child.settled", {"op": op, "outcome": run}), run))
-        return run.as_tool_result()
+        result = run.as_tool_result()
+        if not result.is_error or not self._unproven or op not in self._unproven:
+            return result
+        output = f"{result.output}\nCalls with effects had been begun in it, so do not simply ask for it again."
+        return ToolResult.failed(output, code="outcome_unknown")
 
     async def _inside(self, op: str, definition: Definition, input: Any) -> Any:
         journal = self.journal.child(op)
@@ -465,8 +460,8 @@ class Driver:
             stream=self.stream,
             streaming=self.streaming,
             on_request=self._answer if self.on_request is not None else None,
-            path=f"{self.path}{op}/",
             outer=self,
+            at=op,
         )
         result = await inner.run(input)
         if result.status != "suspended":
@@ -476,7 +471,7 @@ class Driver:
 
     # -- the end ------------------------------------------------------------------------------------------------
 
-    async def _let_go(self) -> None:
+    async def _let_go(self, grace: float = GRACE) -> None:
         """End what is in flight; it gets a grace to end by itself."""
         tasks = [task for task in self._flying.values() if not task.done()]
         for task in self._flying.values():
@@ -486,11 +481,16 @@ class Driver:
             task.cancel()
         if tasks:  # a run inside gives its own calls that grace, and must then settle them
             inside = any(_is_run(self._open[op]) for op in self._flying)
-            await asyncio.wait(tasks, timeout=GRACE * 2 if inside else GRACE)
+            await asyncio.wait(tasks, timeout=grace * 2 if inside else grace)
 
     async def _cancel(self, commands: Sequence[Command] = ()) -> Finish:
         """End what is in flight and settle it, so that the history is paired; start none of the commands given."""
-        await self._let_go()
+        for grace in (GRACE, LAST_GRACE):
+            try:
+                await self._let_go(grace)
+                break
+            except asyncio.CancelledError:  # once more, by somebody who waits no longer
+                continue
         self.journal.append("cancel.requested", {"by": self.cancelled_by})
         landed = {command.op: outcome for command, outcome in (*self._ready, *self._done)}
         at = self.journal.append("note", {})
@@ -512,6 +512,8 @@ class Driver:
     def _stopped(self, command: Any) -> Any:
         """What came of a command that was stopped before it ended by itself."""
         if type(command) is CallTool:
+            if self._made and command.op in self._made:
+                return self._made[command.op]
             if self._unproven and command.op in self._unproven:
                 text = f"Tool {command.tool.name!r} was stopped; its effect may have happened."
                 return ToolResult.failed(text, code="outcome_unknown")
@@ -540,6 +542,7 @@ class Driver:
             machine.usage if self.info.spent is None else machine.usage + self.info.spent,
             machine.messages,
         )
+        self.result = result
         self.journal.append("run.settled", {"status": status, "reason": reason})
         if self.listener is not None:
             self.emit(Event("done", self.path.rstrip("/"), self.journal.seq, value=result))

@@ -193,6 +193,40 @@ def test_a_model_error_inside_reaches_the_caller_as_data() -> None:
     assert outputs(run(outer(inner).run("go"))) == ["It ended failed: p: down"]
 
 
+CUT = ModelResponse(ModelMessage("half"), "length")
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (ModelError("down", provider="p"), "It ended failed: p: down"),
+        (CUT, "It ended incomplete: length\nIt had said: half"),
+        ("all well", None),
+    ],
+)
+def test_a_run_that_fails_after_a_once_call_is_not_said_to_have_done_nothing(end: Any, told: str | None) -> None:
+    @tool(effect="once")
+    async def quick() -> str:
+        """Pay at once."""
+        return "paid"
+
+    found: list[ToolResult] = []
+
+    class Keep(Hooks):
+        def after_tool(self, run: RunInfo[Any], call: Call, result: ToolResult) -> None:
+            found.append(result)
+
+    deep = Agent("deep", ScriptedModel([call("quick"), end]), tools=[quick])
+    inner = Agent("inner", ScriptedModel([call("deep", '{"input": "x"}'), end]), tools=[deep.as_tool()])
+    run(outer(inner, hooks=[Keep()]).run("go"))
+    (result,) = found
+    if told is None:
+        assert result.output == end
+    else:
+        warning = "Calls with effects had been begun in it, so do not simply ask for it again."
+        assert (result.output, result.failure and result.failure.code) == (f"{told}\n{warning}", "outcome_unknown")
+
+
 @dataclass
 class Place:
     city: str

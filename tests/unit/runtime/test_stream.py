@@ -240,3 +240,23 @@ def test_progress_from_a_thread_arrives() -> None:
 
     events = asyncio.run(heard(Agent("a", ScriptedModel([call("work"), "x"]), tools=[work])))
     assert [e.value for e in events if e.type == "tool_progress"] == ["half"]
+
+
+def test_a_stream_is_entered_once_and_read_by_one_task() -> None:
+    async def main() -> None:
+        stream = Agent("a", ScriptedModel([call("count", '{"to": 2}'), "two"]), tools=[count]).stream("go")
+        async with stream as events:
+
+            async def read() -> list[str]:
+                return [event.type async for event in events]
+
+            first, second = await asyncio.gather(read(), read(), return_exceptions=True)
+            assert isinstance(second, UsageError)
+            assert "another task" in str(second)
+            assert isinstance(first, list)
+            assert first[-1] == "done"
+        with pytest.raises(UsageError, match="entered once"):
+            await stream.__aenter__()
+        assert events.result.output == "two"
+
+    run(main())
