@@ -50,8 +50,8 @@ class Session:
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         """Belong to no run."""
-        _check_history(messages)
         self.messages: Sequence[Message] = tuple(messages)
+        _check_history(self.messages)
         self._holder: str | None = None
 
     def take(self, run_id: str) -> Sequence[Message]:
@@ -135,6 +135,7 @@ class Agent(Generic[Deps, Out]):
             None if output is str else Output(output, name),
             output_retries,
             any(t.serial for t in made),
+            any(t.runs == "run" for t in made),
         )
 
     # -- what the runtime asks ----------------------------------------------------------------------------------
@@ -246,7 +247,9 @@ class Agent(Generic[Deps, Out]):
         """Check everything that may be misuse, and give what drives the run."""
         if session is not None and history:
             raise UsageError("a run continues a session or a history, not both.")
+        history = tuple(history)
         _check_history(history)
+        _check_kinds(context, limits)
         journal = MemoryJournal(new_run_id(), keep=False)
         driver = Driver(
             self,
@@ -394,6 +397,13 @@ def _check_history(history: Sequence[Message]) -> None:
     wrong = unpaired(history) if history else None
     if wrong is not None:
         raise UsageError(f"the history cannot be continued: {wrong}. Give each call one result, directly after it.")
+
+
+def _check_kinds(context: object, limits: object) -> None:
+    if context is not None and not isinstance(context, Mapping):
+        raise UsageError(f"context must be a JSON object, not {type(context).__name__}. For example {{'user': 'ada'}}.")
+    if limits is not None and not isinstance(limits, Limits):
+        raise UsageError(f"limits must be Limits, not {type(limits).__name__}. For example Limits(turns=5).")
 
 
 def _all(listeners: Sequence[Callable[[Event], Any]]) -> Listener | None:

@@ -58,10 +58,11 @@ class Hooks:
             run: The run.
             call: The call.
             tool: The tool.
-            arguments: Checked arguments by name.
+            arguments: Checked arguments by name, a copy.
 
         Returns:
-            None; a dict of other arguments, which are checked again; or a ToolResult: the call is not made then.
+            None; a dict of other arguments, which are checked again; or a ToolResult, done or failed: the call is not
+            made then.
         """
 
     def after_tool(self, run: RunInfo[Any], call: Call, result: ToolResult) -> Any:

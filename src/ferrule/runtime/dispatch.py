@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Coroutine, Mapping
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -17,9 +18,9 @@ from ferrule.errors import ModelError, UsageError
 from ferrule.exception import describe_exception
 from ferrule.lazy import LazyModule
 from ferrule.machine import CallModel, CallTool
-from ferrule.message import Call, ModelMessage, unpaired
+from ferrule.message import FINISHES, Call, ModelMessage, Usage, unpaired
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
-from ferrule.result import ToolResult
+from ferrule.result import ToolResult, take
 from ferrule.runtime.event import Event
 from ferrule.runtime.slots import SLOTS
 from ferrule.strict_json import dumps, plain
@@ -100,7 +101,10 @@ async def _watched(run: Driver, command: CallModel, hooks: Hooks) -> Any:
     if run.info.spent is not None and response.usage is not None:  # limits look at it; else the end of the run does
         response, run.info.spent = response.but(usage=response.usage + run.info.spent), None
     try:
-        response = await hooks.after_model(run.info, shown, response)
+        given, response = response, await hooks.after_model(run.info, shown, response)
+        wrong = _unfit(response) if response is not given else None
+        if wrong is not None:
+            raise UsageError(f"the answer it returned cannot be used: {wrong}.")
     except Exception as error:  # the same for what it should have seen
         return _hook_failed("after_model", error)
     return response if shown.messages is request.messages else run.definition.rewritten(response, shown.messages)
@@ -120,6 +124,9 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
         try:
             work = _streamed(run, command.op, model, request) if run.streaming else model.generate(request)
             response = await (work if run.trace is None else run.trace.chat(model, request, work))
+            wrong = _unfit(response)
+            if wrong is not None:
+                raise UsageError(f"model {model.name!r} gave an answer that cannot be used: {wrong}.")
             malformed = response.error if response.finish == "error" else None
             if malformed is None or not malformed.retryable or attempt > 1 or run.heard != heard:
                 return response
@@ -140,6 +147,27 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
         await asyncio.sleep(delay)
         attempt += 1
         run.emit(Event("restarted", command.op))
+
+
+def _unfit(response: Any) -> str | None:
+    """What is wrong with an answer, which code of the application may have made; None when a run can act on it."""
+    if not isinstance(response, ModelResponse):
+        return f"it is {type(response).__name__}, not a ModelResponse"
+    message: Any = response.message
+    if not isinstance(message, ModelMessage):
+        return f"its message is {type(message).__name__}, not a ModelMessage"
+    if type(message.text) is not str or response.finish not in FINISHES:
+        return "its text must be a str" if response.finish in FINISHES else f"it ended with {response.finish!r}"
+    usage: Any = response.usage
+    if usage is not None and not isinstance(usage, Usage):
+        return f"its usage is {type(usage).__name__}, not Usage or None"
+    calls: Any = message.calls
+    if not isinstance(calls, tuple | list):
+        return f"its calls are {type(calls).__name__}, not a tuple"
+    for call in cast("tuple[Any, ...]", calls):
+        if not isinstance(call, Call) or type(call.name) is not str or type(call.arguments) is not str:
+            return "its calls must be Call objects, with a name and with arguments as JSON text"
+    return None
 
 
 async def _streamed(run: Driver, op: str, model: Model, request: ModelRequest) -> ModelResponse:
@@ -213,7 +241,8 @@ async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str,
         values, text, edited = cast("tuple[dict[str, Any], str | bytes, dict[str, Any] | None]", approved)
         if edited is not None and hooks is not None and watched:
             decided = await _before(run, hooks, call, tool, values)
-            if decided is not None:  # what was agreed to is not what would run
+            # What was agreed to is what runs: a hook may say so by giving it back, and nothing else.
+            if isinstance(decided, ToolResult) or (decided is not None and not _same(decided[0], values)):
                 text = f"Tool {tool.name!r} was not called: a hook refused the arguments that were approved."
                 return decided if isinstance(decided, ToolResult) else ToolResult.failed(text, code="denied")
     async with nullcontext() if tool.concurrency is None else SLOTS.of(tool):
@@ -228,16 +257,27 @@ async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str,
 async def _before(
     run: Driver, hooks: Hooks, call: Call, tool: Tool, values: dict[str, Any]
 ) -> ToolResult | tuple[dict[str, Any], str | bytes] | None:
-    try:
-        decided = await hooks.before_tool(run.info, call, tool, dict(values))
+    try:  # on a copy: what it does to that one is neither checked nor shown to who approves, so it changes nothing
+        decided = await hooks.before_tool(run.info, call, tool, deepcopy(values))
     except Exception as error:  # a guard that breaks lets nothing through
         run.note("before_tool", call.id, changed=True)
         text = f"Tool {tool.name!r} was not called: a hook raised {type(error).__name__}."
         return ToolResult.failed(text, code="denied")
     run.note("before_tool", call.id, decided is not None)
-    if decided is None or isinstance(decided, ToolResult):
-        return decided
-    return _frozen(tool, decided)
+    if decided is None:
+        return None
+    if not isinstance(decided, ToolResult):
+        return _frozen(tool, decided)
+    if take(decided).pending is not None:  # other hooks have not seen the call, so no answer could let it through
+        text = f"Tool {tool.name!r} was not called: a hook returned a request, and only tools can ask."
+        return ToolResult.failed(text, code="denied")
+    return take(decided)
+
+
+def _same(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Whether two sets of arguments are sent alike."""
+    one, other = (plain(values, big_ints="number") for values in (a, b))
+    return one.keys() == other.keys() and all(dumps(one[key]) == dumps(other[key]) for key in one)
 
 
 def _frozen(tool: Tool, values: Mapping[str, Any]) -> ToolResult | tuple[dict[str, Any], str | bytes]:
@@ -257,6 +297,9 @@ async def _after(run: Driver, hooks: Hooks, op: str, call: Call, result: ToolRes
         raise
     except Exception as error:
         changed = _unseen(f"raised {type(error).__name__}")
+    if changed is not result:
+        changed = take(changed)
+        changed = _unseen("returned a request") if changed.pending is not None else changed
     run.note("after_tool", call.id, changed is not result)
     return changed
 

@@ -467,6 +467,7 @@ class Driver:
         if result.status != "suspended":
             return result
         self._requests.update(inner._requests)
+        self.info.spend(result.usage)  # for the result of this run, which waits too
         return PARKED
 
     # -- the end ------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,7 +26,7 @@ class Slots:
         self._held: dict[tuple[Tool, Any], tuple[asyncio.Semaphore, list[None]]] = {}
 
     @asynccontextmanager
-    async def of(self, tool: Tool) -> AsyncIterator[None]:
+    async def of(self, tool: Tool) -> AsyncGenerator[None, None]:
         """A slot to hold while the tool runs; the last who leaves takes the tool and the loop off the books.
 
         Args:

@@ -10,8 +10,21 @@ from typing import Any, cast
 import pytest
 from tests.clock import JumpingLoop, run
 
-from ferrule import Agent, Answer, Event, Hooks, Request, RunResult, Session, SessionBusy, UsageError, tool
-from ferrule.message import ToolMessage, unpaired
+from ferrule import (
+    Agent,
+    Answer,
+    Event,
+    Hooks,
+    Request,
+    RunInfo,
+    RunResult,
+    Session,
+    SessionBusy,
+    ToolResult,
+    UsageError,
+    tool,
+)
+from ferrule.message import Call, ToolMessage, unpaired
 from ferrule.provider.base import ModelRequest, ModelResponse
 from ferrule.runtime.stream import RunStream
 from ferrule.testing import ScriptedModel, call
@@ -208,11 +221,12 @@ def threaded(n: float) -> str:
     return "made"
 
 
-class Wait(Hooks):
-    async def before_model(self, *_: Any) -> None:
-        await asyncio.sleep(0)
+async def pause(*_: Any) -> None:
+    await asyncio.sleep(0)
 
-    after_model = before_tool = after_tool = before_model  # pyright: ignore[reportAssignmentType]
+
+POINTS = ("before_model", "after_model", "before_tool", "after_tool")
+Waiting: Any = type("Waiting", (Hooks,), dict.fromkeys(POINTS, pause))
 
 
 async def agree(request: Request) -> Answer:
@@ -233,7 +247,7 @@ def everything() -> Agent[Any, Any]:
     inner = Agent("inner", ScriptedModel([[call("deep", ask), n("one", 1.4)], "b"]), tools=[deep.as_tool(), one])
     calls = [call("inner", ask), n("one", 1.5), n("one", 2.1), n("slow", 3.1), n("threaded", 3.2), n("asked", 1.6)]
     return Agent(
-        "outer", ScriptedModel([calls, "c"]), tools=[inner.as_tool(), one, slow, threaded, asked], hooks=[Wait()]
+        "outer", ScriptedModel([calls, "c"]), tools=[inner.as_tool(), one, slow, threaded, asked], hooks=[Waiting()]
     )
 
 
@@ -263,6 +277,7 @@ def cancelled_at(step: int, how: str) -> tuple[RunResult[Any], list[Event], Sess
 
 @pytest.mark.parametrize("how", ["stream", "run"])
 def test_cancelled_at_any_step_a_run_tells_the_truth(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    step = 0
     for step in itertools.count(1):
         result, heard, session = cancelled_at(step, how)
         if result.status == "done":
@@ -291,7 +306,8 @@ def begun_inside() -> bool:
 
 def test_a_session_keeps_what_a_run_did_that_was_cancelled_from_outside() -> None:
     async def main() -> tuple[Session, list[Any]]:
-        session, ends = Session(), []
+        session = Session()
+        ends: list[Any] = []
         agent = Agent("a", ScriptedModel([call("pay")]), tools=[pay])
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1):
@@ -346,7 +362,7 @@ def test_cancelled_once_more_a_run_ends_at_once_with_all_it_has(how: str) -> Non
 @pytest.mark.parametrize("raises", [True, False], ids=["it raises so itself", "from outside"])
 def test_a_call_whose_hook_was_stopped_was_made(raises: bool) -> None:
     class Look(Hooks):
-        async def after_tool(self, *_: Any) -> None:
+        async def after_tool(self, run: RunInfo[Any], call: Call, result: ToolResult) -> None:
             if raises:
                 raise asyncio.CancelledError
             await asyncio.sleep(1000)

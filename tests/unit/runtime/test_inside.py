@@ -242,3 +242,44 @@ def test_a_typed_answer_is_the_value_of_the_call() -> None:
 
     run(outer(inner, hooks=[Keep()]).run("go"))
     assert found == [Place("Oslo")]
+
+
+ROUNDS = [ROUND] * 4
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked"),
+    [
+        (Limits(tokens=20 + 3 * 40), 2),  # 20 each: two rounds and no third
+        (Limits(tool_calls=3 + 3 * 2), 3),  # the third asks for a call too many
+        (Limits(cost=1 + 3 * 2), 2),
+        (Limits(tokens=22), 0),
+        (Limits(tokens=1000, tool_calls=1000), 5),
+    ],
+)
+def test_runs_side_by_side_keep_the_callers_limits_together(limits: Limits, asked: int) -> None:
+    priced = ROUND.but(usage=Usage(10, 10, cost=1.0))
+    models = [ScriptedModel([priced] * 4 + [ModelResponse(ModelMessage("end"), usage=priced.usage)]) for _ in range(3)]
+    tools = [Agent(f"in{i}", m, tools=[look]).as_tool() for i, m in enumerate(models)]
+    calls = tuple(call(f"in{i}", '{"input": "x"}') for i in range(3))
+    first = ModelResponse(ModelMessage(calls=calls), "tool_calls", priced.usage)
+    result = run(Agent("outer", ScriptedModel([first, "fine"]), tools=tools, limits=limits).run("go"))
+    assert [len(m.requests) for m in models] == [asked] * 3
+    used = (result.usage.input or 0) + (result.usage.output or 0)
+    assert limits.tokens is None or used <= limits.tokens
+    assert limits.tool_calls is None or result.usage.tool_calls <= limits.tool_calls
+
+
+def test_what_a_run_inside_consumed_counts_while_it_waits_too() -> None:
+    @tool(approval=True)
+    async def ask() -> str:
+        """Be asked about."""
+        return "yes"
+
+    first = ModelResponse(ModelMessage(calls=(call("ask"),)), "tool_calls", Usage(10, 5, cost=0.5))
+    deep = Agent("deep", ScriptedModel([first]), tools=[ask])
+    inner = Agent("inner", ScriptedModel([call("deep", '{"input": "x"}')]), tools=[deep.as_tool()])
+    result = run(outer(inner).run("go"))
+    assert result.status == "suspended"
+    usage = result.usage
+    assert (usage.input, usage.output, usage.requests, usage.tool_calls) == (10, 5, 3, 3)
