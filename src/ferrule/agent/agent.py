@@ -16,9 +16,9 @@ from ferrule.lazy import LazyModule
 from ferrule.message import Message, Prompt, unpaired, user
 from ferrule.provider.base import Model, ModelResponse, Settings
 from ferrule.provider.function import Models, as_model
-from ferrule.runtime.driver import Driver, Listener, OnRequest, new_run_id
+from ferrule.runtime.driver import Driver, Listener, OnRequest
 from ferrule.runtime.event import Event
-from ferrule.runtime.info import RunInfo
+from ferrule.runtime.info import RunInfo, new_run_id
 from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.stream import RunStream
 from ferrule.tool.body.thread import POOL

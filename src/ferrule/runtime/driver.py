@@ -6,7 +6,6 @@ here knows agents or workflows, stores or providers.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
@@ -117,7 +116,7 @@ class Driver:
         self._made: dict[str, ToolResult] | None = None  # by op, what is said of calls that a hook is looking at
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._open: dict[str, Any] = {}
-        self._flying: dict[str, asyncio.Task[Any]] = {}
+        self._flying: dict[str, asyncio.Task[Any] | None] = {}
         self._done: list[tuple[Any, Any]] = []  # commands and what came of them, in the order of their ends
         self._ready: list[tuple[Any, Any]] = []  # those to be taken next, the first of them last
         self._wake: asyncio.Future[None] | None = None
@@ -231,7 +230,10 @@ class Driver:
             self._open[command.op] = command
             outcome: Any = self._perform(command)
             if is_coroutine(outcome):
-                self._flying[command.op] = self.loop.create_task(self._fly(command, outcome))
+                self._flying[command.op] = None  # an eager task may have ended before it is known here
+                task = self.loop.create_task(self._fly(command, outcome))
+                if command.op in self._flying:
+                    self._flying[command.op] = task
             else:
                 self._done.append((command, outcome))
         return None
@@ -246,8 +248,7 @@ class Driver:
             raise
         except BaseException as error:  # misuse, or a group with one of those: for whoever called
             outcome = _Raised(error)
-        if self._flying.pop(command.op, None) is not None:
-            self._arrived(command, outcome)
+        self._landed(command, outcome)
 
     def given_up(self, command: Any, result: ToolResult) -> None:
         """Go on without a call whose body does not end.
@@ -256,10 +257,12 @@ class Driver:
             command: The call.
             result: What is said of it.
         """
-        if self._flying.pop(command.op, None) is not None:
-            self._arrived(command, result)
+        self._landed(command, result)
 
-    def _arrived(self, command: Any, outcome: Any) -> None:
+    def _landed(self, command: Any, outcome: Any) -> None:
+        if command.op not in self._flying:  # it has been given up
+            return
+        del self._flying[command.op]
         self._done.append((command, outcome))
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
@@ -474,12 +477,13 @@ class Driver:
 
     async def _let_go(self, grace: float = GRACE) -> None:
         """End what is in flight; it gets a grace to end by itself."""
-        tasks = [task for task in self._flying.values() if not task.done()]
-        for task in self._flying.values():
-            if task.done() and not task.cancelled():
+        tasks: list[asyncio.Task[Any]] = []
+        for task in filter(None, self._flying.values()):
+            if not task.done():
+                tasks.append(task)
+                task.cancel()
+            elif not task.cancelled():
                 task.exception()  # what ends the process has gone its own way; asyncio need not complain of it too
-        for task in tasks:
-            task.cancel()
         if tasks:  # a run inside gives its own calls that grace, and must then settle them
             inside = any(_is_run(self._open[op]) for op in self._flying)
             await asyncio.wait(tasks, timeout=grace * 2 if inside else grace)
@@ -588,8 +592,3 @@ _SETTLES: dict[Any, RecordType] = {
     Sleep: "timer.fired",
     Wait: "wait.answered",
 }
-
-
-def new_run_id() -> str:
-    """A fresh id for a run."""
-    return f"run_{os.urandom(8).hex()}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -297,7 +298,7 @@ def test_cancelled_at_any_step_a_run_tells_the_truth(how: str, caplog: pytest.Lo
             assert inner.failure is not None
             assert inner.failure.code == "outcome_unknown" or inner.output.startswith("The call was made")
         assert [r.getMessage() for r in caplog.records if r.name == "asyncio"] == []
-    assert step > 40
+    assert step > 30
 
 
 def begun_inside() -> bool:
@@ -392,3 +393,21 @@ def test_a_listener_cannot_cancel_the_run_by_raising_so(caplog: pytest.LogCaptur
 
     assert run(Agent("a", ScriptedModel(["hi"])).run("go", on_event=hear)).status == "done"
     assert "a listener" in caplog.text
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with Python 3.12")
+def test_tasks_that_begin_at_once_are_waited_for_like_others() -> None:
+    @tool(effect="read")
+    async def now() -> str:
+        """Be quick."""
+        return "now"
+
+    inner = Agent("inner", ScriptedModel([[call("now")] * 2, "inside"]), tools=[now])
+    calls = [[call("now"), call("inner", '{"input": "x"}'), call("asked", '{"n": 0}')], "end"]
+    agent = Agent("a", ScriptedModel(calls), tools=[now, inner.as_tool(), asked], hooks=[Waiting()])
+
+    async def main() -> RunResult[Any]:
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        return await agent.run("go", on_request=agree)
+
+    assert outputs(run(main())) == ["now", "inside", "made"]
