@@ -107,7 +107,7 @@ class Agent(Generic[Deps, Out]):
         name: str,
         model: Models,
         *,
-        instructions: str | Callable[[RunInfo[Deps]], Any] = "",
+        instructions: str | Callable[[RunInfo[Deps]], Any] | None = None,
         tools: Toolset | Iterable[Several] = (),
         output: TypeForm[Out] = str,
         settings: Settings | None = None,
@@ -128,7 +128,7 @@ class Agent(Generic[Deps, Out]):
         made = tools if isinstance(tools, Toolset) else Toolset(tools)
         self._plan = Plan(
             tuple(as_model(m) for m in (model, *fallback)),
-            "" if callable(instructions) else str(instructions),
+            "" if instructions is None or callable(instructions) else str(instructions),
             made,
             settings or Settings(),
             limits or Limits(),

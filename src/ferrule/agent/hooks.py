@@ -89,7 +89,7 @@ class Instructions(Hooks):
     """Instructions that are made anew for each request.
 
     Args:
-        make: From the run to the text; sync or async.
+        make: From the run to the text, or None for none; sync or async.
 
     Since 0.1.
     """
@@ -106,7 +106,8 @@ class Instructions(Hooks):
             request: The request.
         """
         made = self._make(run)
-        return request.but(instructions=str(await made if inspect.isawaitable(made) else made))
+        made = await made if inspect.isawaitable(made) else made
+        return request.but(instructions="" if made is None else str(made))
 
 
 def _overridden(hooks: Iterable[Hooks], name: str) -> tuple[Callable[..., Any], ...]:

@@ -292,7 +292,7 @@ class AgentLoop:
         text = "".join((*begun, message.text))
         if text.strip():
             return self._said(text)
-        if self._calls:
+        if self._calls and self._plan.output is None:  # where a value is due, nothing is none
             return (Finish("done", "", reason="the model ended without a word"),)
         return (Finish("incomplete", "", reason="empty_response"),)
 

@@ -335,7 +335,7 @@ class Driver:
         Args:
             event: What happened.
         """
-        if self.listener is None:
+        if self.listener is None or self.result is not None:  # a body that does not end may still tell of itself
             return
         if self.path and event.seq is None:
             event = event._replace(op=self.path + event.op)
@@ -547,10 +547,10 @@ class Driver:
             machine.usage if self.info.spent is None else machine.usage + self.info.spent,
             machine.messages,
         )
-        self.result = result
         self.journal.append("run.settled", {"status": status, "reason": reason})
         if self.listener is not None:
             self.emit(Event("done", self.path.rstrip("/"), self.journal.seq, value=result))
+        self.result = result
         return result
 
 

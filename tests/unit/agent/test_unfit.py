@@ -70,6 +70,11 @@ def test_a_hook_that_makes_such_an_answer_fails_the_run(answer: Any, why: str) -
     assert why in str(result.error)
 
 
+def test_no_word_where_a_value_is_due_is_no_success() -> None:
+    result = Agent("a", ScriptedModel([PAY, ""]), tools=[pay], output=int).run_sync("go")
+    assert (result.status, result.reason, len(result.messages)) == ("incomplete", "empty_response", 4)
+
+
 def test_a_cost_that_is_no_number_keeps_no_limit() -> None:
     dear = ModelResponse(ModelMessage(calls=(PAY,)), "tool_calls", Usage(1, 1, cost=float("nan")))
     result = Agent("a", ScriptedModel([dear] * 3), tools=[pay], limits=Limits(cost=1)).run_sync("go")
@@ -185,6 +190,17 @@ def test_a_history_may_be_read_once_only() -> None:
     assert len(model.requests[0].messages) == 3
     messages: Any = (m for m in before)
     assert len(Session(messages).messages) == 2
+
+
+async def none(run: RunInfo[Any]) -> None:
+    return None
+
+
+@pytest.mark.parametrize("instructions", [None, "", lambda _: None, none])  # pyright: ignore[reportUnknownLambdaType]
+def test_no_instructions_are_none_and_not_a_word(instructions: Any) -> None:
+    model = ScriptedModel(["hi"])
+    Agent("a", model, instructions=instructions).run_sync("go")
+    assert model.requests[0].instructions == ""
 
 
 @pytest.mark.parametrize("name", ["turns", "tool_calls", "tokens", "seconds", "cost", "turn_output"])

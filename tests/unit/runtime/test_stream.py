@@ -260,3 +260,27 @@ def test_a_stream_is_entered_once_and_read_by_one_task() -> None:
         assert events.result.output == "two"
 
     run(main())
+
+
+def test_nothing_is_told_after_done() -> None:
+    @tool(effect="read", timeout=1)
+    async def stubborn(ctx: Context) -> None:
+        """Go on beyond the deadline and beyond the run."""
+        for n in range(5):
+            try:
+                await asyncio.sleep(1)
+            except asyncio.CancelledError:
+                continue
+            finally:
+                ctx.progress(n)
+
+    heard: list[str] = []
+
+    async def main() -> None:
+        agent = Agent("a", ScriptedModel([call("stubborn"), "end"]), tools=[stubborn])
+        await agent.run("go", on_event=lambda event: heard.append(event.type))
+        await asyncio.sleep(10)
+
+    run(main())
+    assert heard[-1] == "done"
+    assert heard.count("done") == 1
