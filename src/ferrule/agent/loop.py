@@ -41,7 +41,7 @@ class Limits:
     Args:
         turns: Model answers.
         tool_calls: Tool calls; a batch that would go beyond is not made.
-        tokens: Tokens in and out.
+        tokens: Tokens in and out, as far as models tell them.
         seconds: Wall time, looked at before each dispatch.
         cost: Money. It takes models that tell their cost, or `Priced` ones: a run that has consumed what nobody knows
             the cost of ends before it asks again.
@@ -379,7 +379,7 @@ class AgentLoop:
         return [c._replace(within=rest) if inside else c for c, inside in zip(commands, runs, strict=True)]
 
     def _rest(self, among: int) -> Limits:
-        """What each of several runs inside may consume; turns are each run's own, and time passes for all at once."""
+        """What each of several runs inside may consume; turns and their room are its own, and time passes for all."""
         limits, usage = self._plan.limits, self._usage
         calls = _left(limits.tool_calls, self._made())
         tokens = _left(limits.tokens, (usage.input or 0) + (usage.output or 0))
@@ -390,6 +390,7 @@ class AgentLoop:
             None if tokens is None else tokens // among,
             _left(limits.seconds, self._now - self._began),
             None if cost is None else cost / among,
+            turn_output=None,
         )
 
     def _made(self) -> int:

@@ -244,9 +244,6 @@ def test_a_typed_answer_is_the_value_of_the_call() -> None:
     assert found == [Place("Oslo")]
 
 
-ROUNDS = [ROUND] * 4
-
-
 @pytest.mark.parametrize(
     ("limits", "asked"),
     [
@@ -283,3 +280,17 @@ def test_what_a_run_inside_consumed_counts_while_it_waits_too() -> None:
     assert result.status == "suspended"
     usage = result.usage
     assert (usage.input, usage.output, usage.requests, usage.tool_calls) == (10, 5, 3, 3)
+
+
+@pytest.mark.parametrize("room", [None, 300_000])
+def test_what_its_model_is_shown_of_a_turn_is_its_own_limit(room: int | None) -> None:
+    @tool(effect="read", max_output=None)
+    async def much() -> str:
+        """Say much."""
+        return "x" * 250_000
+
+    model = ScriptedModel([call("much"), "done"])
+    inner = Agent("inner", model, tools=[much], limits=Limits(turn_output=room))
+    run(outer(inner).run("go"))
+    (shown,) = [m for m in model.requests[1].messages if isinstance(m, ToolMessage)]
+    assert len(shown.output) == 250_000
