@@ -21,9 +21,10 @@ class Hooks:
     the first that answers a call ends the questions. They run live only: what
     they returned is recorded, and used again in a replay.
 
-    A hook that raises never passes silently: before or after a model call it
-    fails the run, before a tool it denies the call, after a tool it takes the
-    result's place with a failure, and `on_event` is logged.
+    A hook that raises never passes silently: before or after a model call that
+    model has failed (one that stands in is asked, or the run fails), before a
+    tool it denies the call, after a tool it takes the result's place with a
+    failure, and `on_event` is logged.
 
     Since 0.1.
     """
@@ -36,7 +37,8 @@ class Hooks:
             request: The request.
 
         Returns:
-            Another `ModelRequest`, or None. Other messages become the transcript that the run goes on from.
+            Another `ModelRequest`, or None. Other messages become the transcript that the run goes on from. Tools that
+            it takes out cannot be called in this turn.
         """
 
     def after_model(self, run: RunInfo[Any], request: ModelRequest, response: ModelResponse) -> Any:

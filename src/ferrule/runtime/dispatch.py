@@ -29,6 +29,7 @@ from ferrule.tool.context import Context
 from ferrule.tool.invoke import execute
 from ferrule.tool.schema.arguments import InvalidArguments, read
 from ferrule.tool.tool import Tool
+from ferrule.tool.toolset import Toolset
 
 if TYPE_CHECKING:
     import asyncio
@@ -91,23 +92,37 @@ async def _watched(run: Driver, command: CallModel, hooks: Hooks) -> Any:
     request: ModelRequest = command.request
     try:
         shown = await hooks.before_model(run.info, request)
+        if shown.messages is not request.messages:
+            shown = shown.but(messages=list(shown.messages))  # whatever can be gone through only once
     except Exception as error:  # what it should have taken out or put in is not sent without it
         return _hook_failed("before_model", error)
     run.note("before_model", command.op, shown is not request)
     wrong = unpaired(shown.messages) if shown.messages is not request.messages else None
     if wrong is not None:
         return _hook_failed("before_model", UsageError(f"the transcript it returned cannot be sent: {wrong}."))
-    response = await _answer(run, command, shown)
-    if run.info.spent is not None and response.usage is not None:  # limits look at it; else the end of the run does
-        response, run.info.spent = response.but(usage=response.usage + run.info.spent), None
+    answer = await _answer(run, command, shown)
+    if run.info.spent is not None and answer.usage is not None:  # limits look at it; else the end of the run does
+        answer, run.info.spent = answer.but(usage=answer.usage + run.info.spent), None
     try:
-        given, response = response, await hooks.after_model(run.info, shown, response)
-        wrong = _unfit(response) if response is not given else None
+        response = await hooks.after_model(run.info, shown, answer)
+        wrong = _unfit(response) if response is not answer else None
         if wrong is not None:
             raise UsageError(f"the answer it returned cannot be used: {wrong}.")
+    except asyncio.CancelledError:
+        run.info.spend(answer.usage or Usage())
+        raise
     except Exception as error:  # the same for what it should have seen
-        return _hook_failed("after_model", error)
+        return _hook_failed("after_model", error).but(usage=answer.usage)
+    if shown.tools is not request.tools:
+        response = _without_hidden(response, shown.tools)
     return response if shown.messages is request.messages else run.definition.rewritten(response, shown.messages)
+
+
+def _without_hidden(response: ModelResponse, tools: Toolset) -> ModelResponse:
+    """The answer, with calls refused of tools that a hook had taken out of the request: models may know their names."""
+    calls = enumerate(response.message.calls)
+    hidden = {i: tools.unknown(call.name).output for i, call in calls if tools.find(call.name) is None}
+    return response.but(mended={**response.mended, **hidden}) if hidden else response
 
 
 def _hook_failed(point: str, error: Exception) -> ModelResponse:

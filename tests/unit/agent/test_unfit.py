@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.clock import run
 
 from ferrule import Agent, Answer, Hooks, Limits, Request, RunInfo, Session, ToolResult, UsageError, pending, tool
-from ferrule.message import Call, ModelMessage, ToolMessage, Usage
+from ferrule.message import Call, ModelMessage, ToolMessage, Usage, user
 from ferrule.provider.base import ModelRequest, ModelResponse
 from ferrule.testing import ScriptedModel, call
 
@@ -161,6 +164,71 @@ def test_arguments_that_a_person_edited_run_when_hooks_leave_them_as_they_are(an
     script = ScriptedModel([call("give", '{"amount": 5, "to": ["ada"]}'), "x"])
     told(Agent("a", script, tools=[give], hooks=[Before(second)]), on_request=edit)
     assert made == ([(3, ["bob"])] if runs else [])
+
+
+class Around(Hooks):
+    def __init__(
+        self, before: Callable[[ModelRequest], Any] | None = None, after: Callable[[], Any] | None = None
+    ) -> None:
+        self.before, self.after = before, after
+
+    def before_model(self, run: RunInfo[Any], request: ModelRequest) -> Any:
+        return self.before(request) if self.before is not None else None
+
+    def after_model(self, run: RunInfo[Any], request: ModelRequest, response: ModelResponse) -> Any:
+        return self.after() if self.after is not None else None
+
+
+@pytest.mark.parametrize("name", ["pay", "other"])
+def test_a_tool_that_a_hook_took_out_of_the_request_cannot_be_called(name: str) -> None:
+    @tool(effect="read")
+    async def other() -> str:
+        """Be left."""
+        return "other"
+
+    def hide(request: ModelRequest) -> ModelRequest:
+        return request.but(tools=request.tools.filter(lambda t: t.name != "pay"))
+
+    script = [[PAY, call("other")], "x"]
+    agent = Agent("a", ScriptedModel(script), tools=[pay, other], hooks=[Around(hide)])
+    assert told(agent) == ["There is no tool 'pay'. There are: other.", "other"]
+    assert made == []
+
+
+@pytest.mark.parametrize(
+    ("messages", "status"),
+    [
+        (5, "failed"),
+        ([None], "failed"),
+        ((m for m in [user("instead")]), "done"),
+    ],
+)
+def test_a_transcript_of_a_hook_is_one_or_fails_the_run(messages: Any, status: str) -> None:
+    model = ScriptedModel(["hi"])
+    agent = Agent("a", model, hooks=[Around(lambda request: request.but(messages=messages))])
+    assert agent.run_sync("go").status == status
+    assert [m.text for r in model.requests for m in r.messages] == (["instead"] if status == "done" else [])  # pyright: ignore
+
+
+@pytest.mark.parametrize("how", ["raises", "waits"])
+def test_what_an_answer_consumed_counts_though_a_hook_does_not_let_it_through(how: str) -> None:
+    def broken() -> Any:
+        if how == "raises":
+            raise ValueError
+        return asyncio.sleep(1000)
+
+    answer = ModelResponse(ModelMessage("hi"), "stop", Usage(30, 5, cost=0.5))
+    agent = Agent("a", ScriptedModel([answer]), hooks=[Around(after=broken)])
+    ends: list[Any] = []
+
+    async def main() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await agent.run("go", on_event=lambda event: ends.append(event.value))
+
+    run(main())
+    usage = ends[-1].usage
+    assert (usage.input, usage.output, usage.cost) == (30, 5, 0.5)
 
 
 # -- what a run is given ----------------------------------------------------------------------------------------
