@@ -111,7 +111,7 @@ class RunStream(Generic[Out]):
         """Wait until the consumer has kept up; used by the driver."""
         if self._taken is None:
             self._taken = asyncio.get_running_loop().create_future()
-        await self._taken
+        await asyncio.shield(self._taken)  # several runs may wait, and one that is cancelled is not all of them
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():

@@ -284,3 +284,19 @@ def test_nothing_is_told_after_done() -> None:
     run(main())
     assert heard[-1] == "done"
     assert heard.count("done") == 1
+
+
+def test_of_several_runs_that_wait_for_room_one_may_be_cancelled_alone() -> None:
+    async def main() -> None:
+        stream = Agent("a", ScriptedModel([call("count", '{"to": 2}'), "two"]), tools=[count]).stream("go")
+        async with stream as events:
+            event = await anext(aiter(events))
+            events.put(event)
+            first, second = (asyncio.ensure_future(events.room()) for _ in range(2))
+            await asyncio.sleep(0)
+            first.cancel()
+            _ = [event async for event in events]
+            await asyncio.wait([first, second])
+            assert (first.cancelled(), second.cancelled()) == (True, False)
+
+    run(main())
