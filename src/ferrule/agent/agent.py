@@ -13,13 +13,13 @@ from ferrule.agent.output import Output
 from ferrule.errors import SessionBusy, UsageError
 from ferrule.journal.memory import MemoryJournal
 from ferrule.lazy import LazyModule
-from ferrule.message import Message, Prompt, unpaired, user
+from ferrule.message import Message, ModelMessage, Prompt, unpaired, user
 from ferrule.provider.base import Model, ModelResponse, Settings
 from ferrule.provider.function import Models, as_model
 from ferrule.runtime.driver import Driver, Listener, OnRequest
 from ferrule.runtime.event import Event
 from ferrule.runtime.info import RunInfo, new_run_id
-from ferrule.runtime.outcome import RunResult
+from ferrule.runtime.outcome import RunResult, after_effects
 from ferrule.runtime.stream import RunStream
 from ferrule.tool.body.thread import POOL
 from ferrule.tool.tool import Effect, ToolDefinition
@@ -380,7 +380,12 @@ class _SubAgent(AgentTool):
 
     async def execute(self, context: Any) -> Any:
         run = await self.agent.run(str(context.variables["input"]), context=context.run_context)
-        return run.as_tool_result()
+        result = run.as_tool_result()
+        asked = (
+            [c.name for m in run.messages if isinstance(m, ModelMessage) for c in m.calls] if result.is_error else []
+        )
+        effects = {tool.effect for tool in map(self.agent.tools.find, asked) if tool is not None}
+        return after_effects(result) if "once" in effects else result
 
 
 async def _in_session(session: Session, driver: Driver, given: RunInput) -> RunResult[Any]:

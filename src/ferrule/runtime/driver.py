@@ -38,7 +38,7 @@ from ferrule.runtime.answer import fitting
 from ferrule.runtime.dispatch import PARKED, Hooks, call_model, call_tool
 from ferrule.runtime.event import Event, event
 from ferrule.runtime.info import RunInfo
-from ferrule.runtime.outcome import RunResult
+from ferrule.runtime.outcome import RunResult, after_effects
 from ferrule.runtime.trace import tracing
 from ferrule.suspension import Answer, Request, with_digest
 from ferrule.tool.context import Variables
@@ -447,10 +447,7 @@ class Driver:
             return run
         self.machine.on(Completion(op, self.journal.append("child.settled", {"op": op, "outcome": run}), run))
         result = run.as_tool_result()
-        if not result.is_error or not self._unproven or op not in self._unproven:
-            return result
-        output = f"{result.output}\nCalls with effects had been begun in it, so do not simply ask for it again."
-        return ToolResult.failed(output, code="outcome_unknown")
+        return after_effects(result) if result.is_error and self._unproven and op in self._unproven else result
 
     async def _inside(self, op: str, definition: Definition, input: Any) -> Any:
         journal = self.journal.child(op)

@@ -294,3 +294,30 @@ def test_what_its_model_is_shown_of_a_turn_is_its_own_limit(room: int | None) ->
     run(outer(inner).run("go"))
     (shown,) = [m for m in model.requests[1].messages if isinstance(m, ToolMessage)]
     assert len(shown.output) == 250_000
+
+
+@pytest.mark.parametrize(
+    ("effect", "end", "told", "code"),
+    [
+        ("once", ModelError("down", provider="p"), "It ended failed: p: down", "outcome_unknown"),
+        ("read", ModelError("down", provider="p"), "It ended failed: p: down", "unavailable"),
+        ("once", call("ask"), "It ended suspended: it waits for 1 answer", "outcome_unknown"),
+        ("read", call("ask"), "It ended suspended: it waits for 1 answer", "refused"),
+    ],
+)
+def test_called_outside_a_run_it_tells_the_same(effect: Any, end: Any, told: str, code: str) -> None:
+    @tool(effect=effect)
+    async def act() -> str:
+        """Do something."""
+        return "done"
+
+    @tool(effect="read", approval=True)
+    async def ask() -> str:
+        """Be asked about."""
+        return "yes"
+
+    agent = Agent("inner", ScriptedModel([call("act"), end]), tools=[act, ask])
+    result = run(agent.as_tool().call({"input": "x"}))
+    assert (result.output.partition("\n")[0], result.failure and result.failure.code) == (told, code)
+    assert result.failure is not None
+    assert result.failure.retryable == (code == "unavailable")
