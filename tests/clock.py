@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ferrule.tool.body.thread import POOL
@@ -22,8 +22,11 @@ class _JumpingSelector(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
+        self.steps: list[Callable[[], Any]] = []  # what is done before each step to come, the next of them last
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self.steps:
+            self.steps.pop()()
         ready = super().select(0)
         while not ready and POOL.busy:  # a thread is at work, and its time is real
             ready = super().select(0.001)
@@ -43,6 +46,10 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jumping.now
+
+    def at_step(self, step: int, act: Callable[[], Any]) -> None:
+        """Do something once the loop has gone round so often, to meet every place where a task waits."""
+        self._jumping.steps = [act] + [lambda: None] * step
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

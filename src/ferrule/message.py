@@ -253,6 +253,8 @@ def unpaired(messages: Iterable[Message]) -> str | None:
             return f"call {open_calls[0].id!r} ({open_calls[0].name}) has no result"
         elif isinstance(message, ModelMessage):
             open_calls = list(message.calls)
+        elif not isinstance(message, UserMessage):  # pyright: ignore[reportUnnecessaryIsInstance] - what callers give
+            return f"it holds {type(message).__name__}, which is no message of ferrule.message"
     return f"call {open_calls[0].id!r} ({open_calls[0].name}) has no result" if open_calls else None
 
 

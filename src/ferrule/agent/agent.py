@@ -13,14 +13,14 @@ from ferrule.agent.output import Output
 from ferrule.errors import SessionBusy, UsageError
 from ferrule.journal.memory import MemoryJournal
 from ferrule.lazy import LazyModule
-from ferrule.message import Message, Prompt, unpaired, user
+from ferrule.message import Message, ModelMessage, Prompt, unpaired, user
 from ferrule.provider.base import Model, ModelResponse, Settings
 from ferrule.provider.function import Models, as_model
 from ferrule.runtime.answer import OnRequest
-from ferrule.runtime.driver import Driver, Listener, new_run_id
+from ferrule.runtime.driver import Driver, Listener
 from ferrule.runtime.event import Event
-from ferrule.runtime.info import RunInfo
-from ferrule.runtime.outcome import RunResult
+from ferrule.runtime.info import RunInfo, new_run_id
+from ferrule.runtime.outcome import RunResult, after_effects
 from ferrule.runtime.stream import RunStream
 from ferrule.tool.body.thread import POOL
 from ferrule.tool.tool import Effect, ToolDefinition
@@ -51,9 +51,9 @@ class Session:
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         """Belong to no run."""
-        _check_history(messages)
         self.messages: Sequence[Message] = tuple(messages)
         """The transcript so far."""
+        _check_history(self.messages)
         self._holder: str | None = None
 
     def take(self, run_id: str) -> Sequence[Message]:
@@ -71,7 +71,7 @@ class Session:
         return self.messages
 
     def give(self, result: RunResult[Any] | None) -> None:
-        """End the run; a suspended one, or one that raised, leaves the transcript as it was.
+        """End the run; a suspended one, or one that came to no end, leaves the transcript as it was.
 
         Args:
             result: How it ended.
@@ -109,7 +109,7 @@ class Agent(Generic[Deps, Out]):
         name: str,
         model: Models,
         *,
-        instructions: str | Callable[[RunInfo[Deps]], Any] = "",
+        instructions: str | Callable[[RunInfo[Deps]], Any] | None = None,
         tools: Toolset | Iterable[Several] = (),
         output: TypeForm[Out] = str,
         settings: Settings | None = None,
@@ -135,13 +135,14 @@ class Agent(Generic[Deps, Out]):
         made = tools if isinstance(tools, Toolset) else Toolset(tools)
         self._plan = Plan(
             tuple(as_model(m) for m in (model, *_several("fallback", fallback))),
-            "" if callable(instructions) else str(instructions),
+            "" if instructions is None or callable(instructions) else str(instructions),
             made,
             settings or Settings(),
             limits or Limits(),
             None if output is str else Output(output, name),
             output_retries,
             any(t.serial for t in made),
+            any(t.runs == "run" for t in made),
         )
 
     # -- what the runtime asks ----------------------------------------------------------------------------------
@@ -253,8 +254,10 @@ class Agent(Generic[Deps, Out]):
         """Check everything that may be misuse, and give what drives the run."""
         _check("limits", limits, Limits, "Limits(turns=5)")
         _check("session", session, Session, "Session()")
+        _check("context", context, Mapping, "a JSON object like {'user': 'ada'}")
         if session is not None and history:
             raise UsageError("a run continues a session or a history, not both.")
+        history = tuple(history)
         _check_history(history)
         journal = MemoryJournal(new_run_id(), keep=False)
         driver = Driver(
@@ -386,14 +389,19 @@ class _SubAgent(AgentTool):
 
     async def execute(self, context: Any) -> Any:
         run = await self.agent.run(str(context.variables["input"]), context=context.run_context)
-        return run.as_tool_result()
+        result = run.as_tool_result()
+        asked = (
+            [c.name for m in run.messages if isinstance(m, ModelMessage) for c in m.calls] if result.is_error else []
+        )
+        effects = {tool.effect for tool in map(self.agent.tools.find, asked) if tool is not None}
+        return after_effects(result) if "once" in effects else result
 
 
 async def _in_session(session: Session, driver: Driver, given: RunInput) -> RunResult[Any]:
     try:
         result = await driver.run(given)
     except BaseException:
-        session.give(None)
+        session.give(driver.result)  # of a run that was cancelled from outside; None when it came to no end
         raise
     session.give(result)
     return result
@@ -411,12 +419,6 @@ def _several(name: str, given: Any) -> tuple[Any, ...]:
 
 
 def _check_history(history: Sequence[Any]) -> None:
-    for message in history:
-        if not isinstance(message, Message):
-            raise UsageError(
-                f"the history holds {type(message).__name__}, which is no message. Take the messages of a result, or "
-                "make them with user(...) and system(...) of ferrule.message."
-            )
     wrong = unpaired(history) if history else None
     if wrong is not None:
         raise UsageError(f"the history cannot be continued: {wrong}. Give each call one result, directly after it.")

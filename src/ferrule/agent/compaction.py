@@ -16,7 +16,7 @@ from ferrule.agent.hooks import Hooks
 from ferrule.content import Part, from_dict
 from ferrule.errors import ConfigurationError, ModelError, UsageError
 from ferrule.lazy import LazyModule
-from ferrule.message import Message, ModelMessage, ToolMessage, Usage, UserMessage, user
+from ferrule.message import Message, ModelMessage, SystemMessage, ToolMessage, Usage, UserMessage, user
 from ferrule.provider.base import ModelRequest
 from ferrule.provider.function import Models, as_model
 from ferrule.provider.transcript import placeholder
@@ -139,17 +139,15 @@ class Compaction(Hooks):
 
     def _said(self, messages: Sequence[Message], sizes: Sequence[int], cut: int) -> list[Message]:
         """What the user said before the cut and stays: the task is often as old as the transcript."""
-        left = self._keep // 4
-        needed = not any(map(_is_said, messages[cut:]))
+        asked = (i for i in range(cut - 1, -1, -1) if _is_asked(messages[i]))
+        last = next(asked, None) if not any(map(_is_asked, messages[cut:])) else None
+        left = self._keep // 4 - (sizes[last] if last is not None else 0)
         kept: list[Message] = []
         for i in range(cut - 1, -1, -1):
-            if not _is_said(messages[i]):
-                continue
-            left -= sizes[i]
-            if left < 0 and not needed:
-                break
-            kept.append(messages[i])
-            needed = False
+            if i != last and _is_said(messages[i]):
+                left -= sizes[i]
+            if i == last or (left >= 0 and _is_said(messages[i])):
+                kept.append(messages[i])
         return kept[::-1]
 
     async def _note(self, run: RunInfo[Any], gone: Sequence[Message]) -> UserMessage | None:
@@ -182,6 +180,11 @@ def _is_note(message: Message) -> bool:
 
 def _is_said(message: Message) -> bool:
     return isinstance(message, UserMessage) and not _is_note(message)
+
+
+def _is_asked(message: Message) -> bool:
+    """Whether it may be the task: what a program puts in never is."""
+    return _is_said(message) and not isinstance(message, SystemMessage)
 
 
 def _written(messages: Sequence[Message]) -> str:

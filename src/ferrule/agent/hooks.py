@@ -21,9 +21,10 @@ class Hooks:
     the first that answers a call ends the questions. They run live only: what
     they returned is recorded, and used again in a replay.
 
-    A hook that raises never passes silently: before or after a model call it
-    fails the run, before a tool it denies the call, after a tool it takes the
-    result's place with a failure, and `on_event` is logged.
+    A hook that raises never passes silently: before or after a model call that
+    model has failed (one that stands in is asked, or the run fails), before a
+    tool it denies the call, after a tool it takes the result's place with a
+    failure, and `on_event` is logged.
 
     Since 0.1.
     """
@@ -36,7 +37,8 @@ class Hooks:
             request: The request.
 
         Returns:
-            Another `ModelRequest`, or None. Other messages become the transcript that the run goes on from.
+            Another `ModelRequest`, or None. Other messages become the transcript that the run goes on from. Tools that
+            it takes out cannot be called in this turn.
         """
 
     def after_model(self, run: RunInfo[Any], request: ModelRequest, response: ModelResponse) -> Any:
@@ -58,10 +60,11 @@ class Hooks:
             run: The run.
             call: The call.
             tool: The tool.
-            arguments: Checked arguments by name.
+            arguments: Checked arguments by name, a copy.
 
         Returns:
-            None; a dict of other arguments, which are checked again; or a ToolResult: the call is not made then.
+            None; a dict of other arguments, which are checked again; or a ToolResult, done or failed: the call is not
+            made then.
         """
 
     def after_tool(self, run: RunInfo[Any], call: Call, result: ToolResult) -> Any:
@@ -88,7 +91,7 @@ class Instructions(Hooks):
     """Instructions that are made anew for each request.
 
     Args:
-        make: From the run to the text; sync or async.
+        make: From the run to the text, or None for none; sync or async.
 
     Since 0.1.
     """
@@ -105,7 +108,8 @@ class Instructions(Hooks):
             request: The request.
         """
         made = self._make(run)
-        return request.but(instructions=str(await made if inspect.isawaitable(made) else made))
+        made = await made if inspect.isawaitable(made) else made
+        return request.but(instructions="" if made is None else str(made))
 
 
 def _overridden(hooks: Iterable[Hooks], name: str) -> tuple[Callable[..., Any], ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.agent.output import InvalidOutput, Output
+from ferrule.errors import UsageError
 from ferrule.lazy import LazyModule
 from ferrule.machine import CallModel, CallTool, Cancelled, Command, Completion, Finish
 from ferrule.message import Call, Message, ModelMessage, Transcript, Usage, UserMessage, told, user
@@ -40,11 +41,14 @@ class Limits:
     Args:
         turns: Model answers.
         tool_calls: Tool calls; a batch that would go beyond is not made.
-        tokens: Tokens in and out.
+        tokens: Tokens in and out, as far as models tell them.
         seconds: Wall time, looked at before each dispatch.
         cost: Money. It takes models that tell their cost, or `Priced` ones: a run that has consumed what nobody knows
             the cost of ends before it asks again.
         turn_output: Characters of all results of one turn together; ends nothing, but cuts the longest.
+
+    Raises:
+        UsageError: One is no number, or below 0.
 
     Since 0.1.
     """
@@ -55,6 +59,13 @@ class Limits:
     seconds: float | None = None
     cost: float | None = None
     turn_output: int | None = 200_000
+
+    def __post_init__(self) -> None:
+        """Refuse what would end nothing, or fail in the middle of a run."""
+        for f in fields(self):
+            value: object = getattr(self, f.name)
+            if value is not None and not (isinstance(value, int | float) and value >= 0):  # NaN is not, either
+                raise UsageError(f"the limit {f.name} is {value!r}. Use a number from 0, or None for no limit.")
 
     def tightened(self, other: Limits) -> Limits:
         """The lower of two limits, each by each.
@@ -130,6 +141,7 @@ class Plan:
     output: Output | None
     output_retries: int
     serial: bool
+    nested: bool
 
 
 class AgentLoop:
@@ -160,7 +172,7 @@ class AgentLoop:
         self._batch: tuple[Call, ...] = ()
         self._results: dict[str, ToolResult] = {}
         self._left = 0
-        self._queue: list[Command] = []  # serial calls that wait for the one before, the next of them last
+        self._queue: list[CallTool] = []  # serial calls that wait for the one before, the next of them last
         self._after: Finish | None = None  # how the run ends once the calls in flight are settled
         self._failing: dict[tuple[str, str], int] = {}  # calls that failed, and in how many turns in a row
         self._requests = 0
@@ -244,7 +256,7 @@ class AgentLoop:
             return "tokens"
         if limits.seconds is not None and self._now - self._began >= limits.seconds:
             return "seconds"
-        if limits.cost is not None and ((usage.cost or 0) >= limits.cost or self._unknown()):
+        if limits.cost is not None and (not (usage.cost or 0) < limits.cost or self._unknown()):  # NaN: no more either
             return "cost"
         return None
 
@@ -280,7 +292,7 @@ class AgentLoop:
         text = "".join((*begun, message.text))
         if text.strip():
             return self._said(text)
-        if self._calls:
+        if self._calls and self._plan.output is None:  # where a value is due, nothing is none
             return (Finish("done", "", reason="the model ended without a word"),)
         return (Finish("incomplete", "", reason="empty_response"),)
 
@@ -332,7 +344,7 @@ class AgentLoop:
         given = ToolResult.failed(text, code="not_executed")
         return self._open(message.calls, [self._given(c, given) for c in message.calls])
 
-    def _given(self, call: Call, result: ToolResult) -> Command:
+    def _given(self, call: Call, result: ToolResult) -> CallTool:
         return CallTool(call.id, call, self._plan.tools.find(call.name), result)
 
     def _dispatch(self, message: ModelMessage, mended: Mapping[int, str]) -> Sequence[Command]:
@@ -343,9 +355,11 @@ class AgentLoop:
             return self._open(calls, [self._given(c, given) for c in calls])
         self._calls += len(calls)
         commands = [self._command(call, mended.get(i)) for i, call in enumerate(calls)]
+        if self._plan.nested:
+            commands = self._shared(commands)
         return self._open(calls, self._one_by_one(commands) if self._plan.serial else commands)
 
-    def _command(self, call: Call, refused: str | None) -> Command:
+    def _command(self, call: Call, refused: str | None) -> CallTool:
         tools = self._plan.tools
         tool = tools.find(call.name)
         if refused is not None:
@@ -354,30 +368,42 @@ class AgentLoop:
             return CallTool(call.id, call, None, tools.unknown(call.name))
         if self._plan.models[self._model].capabilities.strict_tools:
             call = call._replace(arguments=schemas.without_nulls(tool.parameters.schema, call.arguments))
-        return CallTool(call.id, call, tool, None, self._rest() if tool.runs == "run" else None)
+        return CallTool(call.id, call, tool)
 
-    def _rest(self) -> Limits:
-        """What a run inside may consume; turns are each run's own."""
+    def _shared(self, commands: list[CallTool]) -> list[CallTool]:
+        """The commands, with a share of what is left for each run inside: together they keep the limits too."""
+        runs = [c.given is None and c.tool.runs == "run" for c in commands]
+        if not any(runs):
+            return commands
+        rest = self._rest(sum(runs))
+        return [c._replace(within=rest) if inside else c for c, inside in zip(commands, runs, strict=True)]
+
+    def _rest(self, among: int) -> Limits:
+        """What each of several runs inside may consume; turns and their room are its own, and time passes for all."""
         limits, usage = self._plan.limits, self._usage
+        calls = _left(limits.tool_calls, self._made())
+        tokens = _left(limits.tokens, (usage.input or 0) + (usage.output or 0))
+        cost = _left(limits.cost, usage.cost or 0)
         return Limits(
             None,
-            _left(limits.tool_calls, self._made()),
-            _left(limits.tokens, (usage.input or 0) + (usage.output or 0)),
+            None if calls is None else calls // among,
+            None if tokens is None else tokens // among,
             _left(limits.seconds, self._now - self._began),
-            _left(limits.cost, usage.cost or 0),
+            None if cost is None else cost / among,
+            turn_output=None,
         )
 
     def _made(self) -> int:
         """Tool calls made so far, those of runs inside included."""
         return self._calls + self._usage.tool_calls
 
-    def _one_by_one(self, commands: list[Command]) -> list[Command]:
+    def _one_by_one(self, commands: list[CallTool]) -> list[CallTool]:
         """The commands that start now; serial calls after the first wait for their turn."""
-        now: list[Command] = []
-        later: list[Command] = []
+        now: list[CallTool] = []
+        later: list[CallTool] = []
         waiting = False
         for command in commands:
-            serial = isinstance(command, CallTool) and command.tool is not None and command.tool.serial
+            serial = command.tool is not None and command.tool.serial
             if serial and waiting:
                 later.append(command)
             else:
@@ -386,7 +412,7 @@ class AgentLoop:
         self._queue = later[::-1]
         return now
 
-    def _open(self, calls: tuple[Call, ...], commands: list[Command]) -> Sequence[Command]:
+    def _open(self, calls: tuple[Call, ...], commands: Sequence[Command]) -> Sequence[Command]:
         self._batch = calls
         self._left = len(calls)
         return commands
@@ -429,7 +455,7 @@ class AgentLoop:
         waiting = self._queue[::-1]
         self._queue.clear()
         given = ToolResult.failed("Not executed: the run was cancelled.", code="not_executed")
-        return [CallTool(c.op, c.call, c.tool, given) for c in waiting if isinstance(c, CallTool)]
+        return [CallTool(c.op, c.call, c.tool, given) for c in waiting]
 
 
 def _left(limit: Any, used: float) -> Any:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Coroutine, Mapping
+from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -16,16 +18,18 @@ from ferrule.errors import ModelError, UsageError
 from ferrule.exception import describe_exception
 from ferrule.lazy import LazyModule
 from ferrule.machine import CallModel, CallTool
-from ferrule.message import Call, ModelMessage, unpaired
+from ferrule.message import FINISHES, Call, ModelMessage, Usage, unpaired
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
-from ferrule.result import ToolResult, with_fact
+from ferrule.result import ToolResult, take, with_fact
 from ferrule.runtime.event import Event
+from ferrule.runtime.slots import SLOTS
 from ferrule.strict_json import dumps, plain
 from ferrule.suspension import Answer, Request
 from ferrule.tool.context import Context
 from ferrule.tool.invoke import execute, not_called
 from ferrule.tool.schema.arguments import InvalidArguments, read
 from ferrule.tool.tool import Tool
+from ferrule.tool.toolset import Toolset
 
 if TYPE_CHECKING:
     import asyncio
@@ -90,20 +94,37 @@ async def _watched(run: Driver, command: CallModel, hooks: Hooks) -> Any:
     request: ModelRequest = command.request
     try:
         shown = await hooks.before_model(run.info, request)
+        if shown.messages is not request.messages:
+            shown = shown.but(messages=list(shown.messages))  # whatever can be gone through only once
     except Exception as error:  # what it should have taken out or put in is not sent without it
         return _hook_failed("before_model", error)
     run.note("before_model", command.op, shown is not request)
     wrong = unpaired(shown.messages) if shown.messages is not request.messages else None
     if wrong is not None:
         return _hook_failed("before_model", UsageError(f"the transcript it returned cannot be sent: {wrong}."))
-    response = await _answer(run, command, shown)
-    if run.info.spent is not None and response.usage is not None:  # limits look at it; else the end of the run does
-        response, run.info.spent = response.but(usage=response.usage + run.info.spent), None
+    answer = await _answer(run, command, shown)
+    if run.info.spent is not None and answer.usage is not None:  # limits look at it; else the end of the run does
+        answer, run.info.spent = answer.but(usage=answer.usage + run.info.spent), None
     try:
-        response = await hooks.after_model(run.info, shown, response)
+        response = await hooks.after_model(run.info, shown, answer)
+        wrong = _unfit(response) if response is not answer else None
+        if wrong is not None:
+            raise UsageError(f"the answer it returned cannot be used: {wrong}.")
+    except asyncio.CancelledError:
+        run.info.spend(answer.usage or Usage())
+        raise
     except Exception as error:  # the same for what it should have seen
-        return _hook_failed("after_model", error)
-    return response if shown.messages is request.messages else run.rewritten(response, shown.messages)
+        return _hook_failed("after_model", error).but(usage=answer.usage)
+    if shown.tools is not request.tools:
+        response = _without_hidden(response, shown.tools)
+    return response if shown.messages is request.messages else run.definition.rewritten(response, shown.messages)
+
+
+def _without_hidden(response: ModelResponse, tools: Toolset) -> ModelResponse:
+    """The answer, with calls refused of tools that a hook had taken out of the request: models may know their names."""
+    calls = enumerate(response.message.calls)
+    hidden = {i: tools.unknown(call.name).output for i, call in calls if tools.find(call.name) is None}
+    return response.but(mended={**response.mended, **hidden}) if hidden else response
 
 
 def _hook_failed(point: str, error: Exception) -> ModelResponse:
@@ -120,6 +141,9 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
         try:
             work = _streamed(run, command.op, model, request) if run.streaming else model.generate(request)
             response = await (work if run.trace is None else run.trace.chat(model, request, work))
+            wrong = _unfit(response)
+            if wrong is not None:
+                raise UsageError(f"model {model.name!r} gave an answer that cannot be used: {wrong}.")
             malformed = response.error if response.finish == "error" else None
             if malformed is None or not malformed.retryable or attempt > 1 or run.heard != heard:
                 return response
@@ -142,6 +166,27 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
         run.emit(Event("restarted", command.op))
 
 
+def _unfit(response: Any) -> str | None:
+    """What is wrong with an answer, which code of the application may have made; None when a run can act on it."""
+    if not isinstance(response, ModelResponse):
+        return f"it is {type(response).__name__}, not a ModelResponse"
+    message: Any = response.message
+    if not isinstance(message, ModelMessage):
+        return f"its message is {type(message).__name__}, not a ModelMessage"
+    if type(message.text) is not str or response.finish not in FINISHES:
+        return "its text must be a str" if response.finish in FINISHES else f"it ended with {response.finish!r}"
+    usage: Any = response.usage
+    if usage is not None and not isinstance(usage, Usage):
+        return f"its usage is {type(usage).__name__}, not Usage or None"
+    calls: Any = message.calls
+    if not isinstance(calls, tuple | list):
+        return f"its calls are {type(calls).__name__}, not a tuple"
+    for call in cast("tuple[Any, ...]", calls):
+        if not isinstance(call, Call) or type(call.name) is not str or type(call.arguments) is not str:
+            return "its calls must be Call objects, with a name and with arguments as JSON text"
+    return None
+
+
 async def _streamed(run: Driver, op: str, model: Model, request: ModelRequest) -> ModelResponse:
     response: ModelResponse | None = None
     async for piece in model.stream(request):
@@ -150,8 +195,8 @@ async def _streamed(run: Driver, op: str, model: Model, request: ModelRequest) -
         else:
             run.heard += 1
             run.emit(Event(piece.kind, op, None, piece.text))
-            if run.is_full():
-                await run.room()
+            if run.stream is not None and run.stream.is_full():
+                await run.stream.room()
     if response is None:
         raise ModelError("its stream ended without an answer", provider=model.name)
     return response
@@ -213,31 +258,43 @@ async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str,
         values, text, edited = cast("tuple[dict[str, Any], str | bytes, dict[str, Any] | None]", approved)
         if edited is not None and hooks is not None and watched:
             decided = await _before(run, hooks, call, tool, values)
-            if decided is not None:  # what was agreed to is not what would run
+            # What was agreed to is what runs: a hook may say so by giving it back, and nothing else.
+            if isinstance(decided, ToolResult) or (decided is not None and not _same(decided[0], values)):
                 text = f"Tool {tool.name!r} was not called: a hook refused the arguments that were approved."
                 return decided if isinstance(decided, ToolResult) else ToolResult.failed(text, code="denied")
-    async with run.slot(tool):
+    async with nullcontext() if tool.concurrency is None else SLOTS.of(tool):
         result = await _attempts(run, command, tool, values, text)
     if edited is not None and isinstance(result, ToolResult):
         result = _told_of_edit(result, edited, values)
     if hooks is not None and watched and isinstance(result, ToolResult):
-        result = await _after(run, hooks, call, result)
+        result = await _after(run, hooks, command.op, call, result)
     return result
 
 
 async def _before(
     run: Driver, hooks: Hooks, call: Call, tool: Tool, values: dict[str, Any]
 ) -> ToolResult | tuple[dict[str, Any], str | bytes] | None:
-    try:
-        decided = await hooks.before_tool(run.info, call, tool, dict(values))
+    try:  # on a copy: what it does to that one is neither checked nor shown to who approves, so it changes nothing
+        decided = await hooks.before_tool(run.info, call, tool, deepcopy(values))
     except Exception as error:  # a guard that breaks lets nothing through
         run.note("before_tool", call.id, changed=True)
         text = f"Tool {tool.name!r} was not called: a hook raised {type(error).__name__}."
         return ToolResult.failed(text, code="denied")
     run.note("before_tool", call.id, decided is not None)
-    if decided is None or isinstance(decided, ToolResult):
-        return decided
-    return _frozen(tool, decided)
+    if decided is None:
+        return None
+    if not isinstance(decided, ToolResult):
+        return _frozen(tool, decided)
+    if take(decided).pending is not None:  # other hooks have not seen the call, so no answer could let it through
+        text = f"Tool {tool.name!r} was not called: a hook returned a request, and only tools can ask."
+        return ToolResult.failed(text, code="denied")
+    return take(decided)
+
+
+def _same(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Whether two sets of arguments are sent alike."""
+    one, other = (plain(values, big_ints="number") for values in (a, b))
+    return one.keys() == other.keys() and all(dumps(one[key]) == dumps(other[key]) for key in one)
 
 
 def _frozen(tool: Tool, values: Mapping[str, Any]) -> ToolResult | tuple[dict[str, Any], str | bytes]:
@@ -248,15 +305,24 @@ def _frozen(tool: Tool, values: Mapping[str, Any]) -> ToolResult | tuple[dict[st
         return not_called(tool, error, ": its arguments were changed and do not fit")
 
 
-async def _after(run: Driver, hooks: Hooks, call: Call, result: ToolResult) -> ToolResult:
+async def _after(run: Driver, hooks: Hooks, op: str, call: Call, result: ToolResult) -> ToolResult:
     try:
         changed = await hooks.after_tool(run.info, call, result)
-    except Exception as error:  # what a broken hook should have taken out must not be seen
-        changed = ToolResult.failed(
-            f"The call was made, but a hook that checks its result raised {type(error).__name__}.", code="exception"
-        )
+    except asyncio.CancelledError:
+        run.made(op, _unseen("was stopped"))
+        raise
+    except Exception as error:
+        changed = _unseen(f"raised {type(error).__name__}")
+    if changed is not result:
+        changed = take(changed)
+        changed = _unseen("returned a request") if changed.pending is not None else changed
     run.note("after_tool", call.id, changed is not result)
     return changed
+
+
+def _unseen(why: str) -> ToolResult:
+    """What is said of a call whose result a hook did not let through: what it should have taken out stays out."""
+    return ToolResult.failed(f"The call was made, but a hook that checks its result {why}.", code="exception")
 
 
 async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:
@@ -275,14 +341,14 @@ async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str
         context = context_for(run, op, call, attempt, answers, state) if tool.injected != () else None
         once = tool.effect == "once"
         if once:
-            run.unproven[op] = None
+            run.proven(op, so=False)
         if run.trace is None:
             result = await execute(tool, values, context, text=text, give_up=give_up)
         else:
             work = partial(execute, tool, values, context, text=text)
             result = await run.trace.tool(tool, call.id, work, give_up)
         if once:
-            del run.unproven[op]
+            run.proven(op, so=True)
         request = result.pending
         if request is not None:
             answer = await run.ask(op, request)

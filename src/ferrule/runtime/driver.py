@@ -6,10 +6,8 @@ here knows agents or workflows, stores or providers.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from inspect import isawaitable as is_awaitable
 from inspect import iscoroutine as is_coroutine
@@ -33,19 +31,17 @@ from ferrule.machine import (
     StartRun,
     Wait,
 )
-from ferrule.message import Call, Message, ModelMessage, Usage
+from ferrule.message import Call, ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
 from ferrule.result import ToolResult
 from ferrule.runtime.answer import OnRequest, asked
 from ferrule.runtime.dispatch import PARKED, Hooks, call_model, call_tool
 from ferrule.runtime.event import Event, event
 from ferrule.runtime.info import RunInfo
-from ferrule.runtime.outcome import RunResult
-from ferrule.runtime.slots import SLOTS
+from ferrule.runtime.outcome import RunResult, after_effects
 from ferrule.runtime.trace import tracing
 from ferrule.suspension import Answer, Request, with_digest
 from ferrule.tool.context import Variables
-from ferrule.tool.tool import Tool
 
 if TYPE_CHECKING:
     import asyncio
@@ -56,6 +52,7 @@ else:
 
 Listener = Callable[[Event], None]
 GRACE = 5.0
+LAST_GRACE = 0.1  # for runs inside to settle, when whoever cancelled does so once more
 
 
 class Driver:
@@ -69,16 +66,16 @@ class Driver:
         listener: Hears events.
         streaming: Whether models are asked for pieces.
         on_request: Answers requests in this process; None leaves them open.
-        path: Ops of the runs around this one.
         outer: The run around this one.
+        at: The command of that run which this one is.
 
     Since 0.1.
     """
 
     __slots__ = (
-        "_asking", "_cancelled_by", "_done", "_flying", "_open", "_outer", "_ready", "_requests", "_task",
-        "_wake", "definition", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
-        "on_request", "path", "stream", "streaming", "trace", "unproven", "variables",
+        "_asking", "_cancelled_by", "_done", "_flying", "_made", "_open", "_outer", "_ready", "_requests", "_task",
+        "_unproven", "_wake", "at", "definition", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
+        "on_request", "path", "result", "stream", "streaming", "trace", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -92,8 +89,8 @@ class Driver:
         stream: Any = None,
         streaming: bool = False,
         on_request: OnRequest | None = None,
-        path: str = "",
         outer: Driver | None = None,
+        at: str = "",
     ) -> None:
         """Make the machine; nothing happens yet."""
         self.definition = definition
@@ -105,17 +102,20 @@ class Driver:
         self.stream = stream
         self.streaming = streaming
         self.on_request = on_request
-        self.path = path
+        self.path = f"{outer.path}{at}/" if outer is not None else ""
+        self.at = at
+        self.result: RunResult[Any] | None = None
         self.variables = Variables(info.context)
         self.heard = 0
         self.trace = tracing()
         self._outer = outer
         self._cancelled_by: str | None = None
         self._task: asyncio.Task[Any] | None = None
-        self.unproven: dict[str, None] = {}  # ops of `once` calls that are being made
+        self._unproven: set[str] | None = None  # ops of `once` calls that are being made, or were in a run inside
+        self._made: dict[str, ToolResult] | None = None  # by op, what is said of calls that a hook is looking at
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._open: dict[str, Any] = {}
-        self._flying: dict[str, asyncio.Task[Any]] = {}
+        self._flying: dict[str, asyncio.Task[Any] | None] = {}
         self._done: list[tuple[Any, Any]] = []  # commands and what came of them, in the order of their ends
         self._ready: list[tuple[Any, Any]] = []  # those to be taken next, the first of them last
         self._wake: asyncio.Future[None] | None = None
@@ -133,7 +133,7 @@ class Driver:
 
         Raises:
             UsageError: The caller attached a part that the model does not take.
-            CancelledError: The caller was cancelled; what was in flight has been ended.
+            CancelledError: The caller was cancelled. What was in flight has been ended, and `result` is set as ever.
         """
         work = self._run(input)
         return work if self.trace is None else self.trace.run(self, work)
@@ -149,10 +149,12 @@ class Driver:
                     return self._result(failed)
             finish = await (self._drive(commands) if self.cancelled_by is None else self._cancel(commands))
         except asyncio.CancelledError:
-            if self.cancelled_by is None:
-                await self._let_go()
-                raise
+            outside = self.cancelled_by is None
+            self._cancelled_by = self.cancelled_by or "caller"
             finish = await self._cancel()
+            if outside:  # nobody takes what is returned; what was done is told and kept all the same
+                self._result(finish)
+                raise
         except BaseException:
             await self._let_go()
             raise
@@ -242,8 +244,7 @@ class Driver:
             raise
         except BaseException as error:  # misuse, or a group with one of those: for whoever called
             outcome = _Raised(error)
-        if self._flying.pop(command.op, None) is not None:
-            self._arrived(command, outcome)
+        self._landed(command, outcome)
 
     def given_up(self, command: Any, result: ToolResult) -> None:
         """Go on without a call whose body does not end.
@@ -252,10 +253,12 @@ class Driver:
             command: The call.
             result: What is said of it.
         """
-        if self._flying.pop(command.op, None) is not None:
-            self._arrived(command, result)
+        self._landed(command, result)
 
-    def _arrived(self, command: Any, outcome: Any) -> None:
+    def _landed(self, command: Any, outcome: Any) -> None:
+        if command.op not in self._flying:  # it has been given up
+            return
+        del self._flying[command.op]
         self._done.append((command, outcome))
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
@@ -328,13 +331,13 @@ class Driver:
         Args:
             event: What happened.
         """
-        if self.listener is None:
+        if self.listener is None or self.result is not None:  # a body that does not end may still tell of itself
             return
         if self.path and event.seq is None:
             event = event._replace(op=self.path + event.op)
         try:
             self.listener(event)
-        except Exception:  # whoever listens must not decide how the run ends
+        except (Exception, asyncio.CancelledError):  # whoever listens must not decide how the run ends
             logging.getLogger("ferrule.run").exception("a listener to run %s raised", self.journal.run_id)
 
     def emit_from_anywhere(self, event: Event) -> None:
@@ -352,32 +355,31 @@ class Driver:
         elif not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.emit, event)
 
-    def is_full(self) -> bool:
-        """Whether the listener has not kept up."""
-        return self.stream is not None and self.stream.is_full()
-
-    async def room(self) -> None:
-        """Wait until the listener has kept up."""
-        await self.stream.room()
-
     # -- what dispatch asks for ---------------------------------------------------------------------------------
 
-    def slot(self, tool: Tool) -> AbstractAsyncContextManager[Any]:
-        """A slot of a tool whose calls at a time are limited.
+    def proven(self, op: str, so: bool) -> None:
+        """Keep in mind that an effect may be happening, or that it is known what came of it.
 
         Args:
-            tool: The tool.
+            op: The command.
+            so: Whether it is known.
         """
-        return SLOTS.of(tool)
+        if self._unproven is None:
+            self._unproven = set()
+            if self._outer is not None:  # only an end of this run that is `done` proves anything to that one
+                self._outer.proven(self.at, so=False)
+        (self._unproven.discard if so else self._unproven.add)(op)
 
-    def rewritten(self, response: ModelResponse, messages: Sequence[Message]) -> Any:
-        """A response to another transcript than the machine's.
+    def made(self, op: str, said: ToolResult) -> None:
+        """Keep what is said of a call that was made, should its hooks not come to an end.
 
         Args:
-            response: The response.
-            messages: That transcript.
+            op: The command.
+            said: That.
         """
-        return self.definition.rewritten(response, messages)
+        if self._made is None:
+            self._made = {}
+        self._made[op] = said
 
     async def ask(self, op: str, request: Request) -> Answer | None:
         """Ask whoever answers in this process; one request at a time.
@@ -439,7 +441,8 @@ class Driver:
         if run is PARKED:
             return run
         self.machine.on(Completion(op, self.journal.append("child.settled", {"op": op, "outcome": run}), run))
-        return run.as_tool_result()
+        result = run.as_tool_result()
+        return after_effects(result) if result.is_error and self._unproven and op in self._unproven else result
 
     async def _inside(self, op: str, definition: Definition, input: Any) -> Any:
         journal = self.journal.child(op)
@@ -452,32 +455,39 @@ class Driver:
             stream=self.stream,
             streaming=self.streaming,
             on_request=self._answer if self.on_request is not None else None,
-            path=f"{self.path}{op}/",
             outer=self,
+            at=op,
         )
         result = await inner.run(input)
         if result.status != "suspended":
             return result
         self._requests.update(inner._requests)
+        self.info.spend(result.usage)  # for the result of this run, which waits too
         return PARKED
 
     # -- the end ------------------------------------------------------------------------------------------------
 
-    async def _let_go(self) -> None:
+    async def _let_go(self, grace: float = GRACE) -> None:
         """End what is in flight; it gets a grace to end by itself."""
-        tasks = [task for task in self._flying.values() if not task.done()]
-        for task in self._flying.values():
-            if task.done() and not task.cancelled():
+        tasks: list[asyncio.Task[Any]] = []
+        for task in filter(None, self._flying.values()):
+            if not task.done():
+                tasks.append(task)
+                task.cancel()
+            elif not task.cancelled():
                 task.exception()  # what ends the process has gone its own way; asyncio need not complain of it too
-        for task in tasks:
-            task.cancel()
         if tasks:  # a run inside gives its own calls that grace, and must then settle them
             inside = any(_is_run(self._open[op]) for op in self._flying)
-            await asyncio.wait(tasks, timeout=GRACE * 2 if inside else GRACE)
+            await asyncio.wait(tasks, timeout=grace * 2 if inside else grace)
 
     async def _cancel(self, commands: Sequence[Command] = ()) -> Finish:
         """End what is in flight and settle it, so that the history is paired; start none of the commands given."""
-        await self._let_go()
+        for grace in (GRACE, LAST_GRACE):
+            try:
+                await self._let_go(grace)
+                break
+            except asyncio.CancelledError:  # once more, by somebody who waits no longer
+                continue
         self.journal.append("cancel.requested", {"by": self.cancelled_by})
         landed = {command.op: outcome for command, outcome in (*self._ready, *self._done)}
         at = self.journal.append("note", {})
@@ -499,7 +509,9 @@ class Driver:
     def _stopped(self, command: Any) -> Any:
         """What came of a command that was stopped before it ended by itself."""
         if type(command) is CallTool:
-            if command.op in self.unproven:
+            if self._made and command.op in self._made:
+                return self._made[command.op]
+            if self._unproven and command.op in self._unproven:
                 text = f"Tool {command.tool.name!r} was stopped; its effect may have happened."
                 return ToolResult.failed(text, code="outcome_unknown")
             return ToolResult.failed("The call was cancelled.", code="cancelled")
@@ -530,6 +542,7 @@ class Driver:
         self.journal.append("run.settled", {"status": status, "reason": reason})
         if self.listener is not None:
             self.emit(Event("done", self.path.rstrip("/"), self.journal.seq, value=result))
+        self.result = result
         return result
 
 
@@ -571,8 +584,3 @@ _SETTLES: dict[Any, RecordType] = {
     Sleep: "timer.fired",
     Wait: "wait.answered",
 }
-
-
-def new_run_id() -> str:
-    """A fresh id for a run."""
-    return f"run_{os.urandom(8).hex()}"

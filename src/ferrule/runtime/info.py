@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Generic
 
@@ -39,3 +40,8 @@ class RunInfo(Generic[Deps]):
             usage: What it consumed.
         """
         self.spent = usage if self.spent is None else self.spent + usage
+
+
+def new_run_id() -> str:
+    """A fresh id for a run."""
+    return f"run_{os.urandom(8).hex()}"

@@ -18,7 +18,13 @@ from ferrule.suspension import Request
 
 Out = TypeVar("Out", default=str)
 
-_CODES = {"incomplete": "budget", "failed": "unavailable", "cancelled": "cancelled", "blocked": "unavailable"}
+_CODES = {
+    "incomplete": "budget",
+    "failed": "unavailable",
+    "cancelled": "cancelled",
+    "suspended": "refused",
+    "blocked": "unavailable",
+}
 
 
 @dataclass(frozen=True)  # slots and `RunResult[int](…)` do not go together on Python 3.11
@@ -66,11 +72,11 @@ class RunResult(Generic[Out]):
     def describe(self) -> str:
         """One sentence on how the run ended."""
         why = self._why()
-        if self.status == "suspended":
-            why = f"it waits for {len(self.requests)} answer{'s' * (len(self.requests) != 1)}"
         return f"run {self.run_id} is {self.status}" + (f": {why}" if why else "") + "."
 
     def _why(self) -> str | None:
+        if self.status == "suspended":
+            return f"it waits for {len(self.requests)} answer{'s' * (len(self.requests) != 1)}"
         if isinstance(self.error, Exception) and not isinstance(self.error, FerruleError):
             return describe_exception(self.error)
         return self.reason if self.error is None else str(self.error)
@@ -83,6 +89,18 @@ class RunResult(Generic[Out]):
             f"\nIt had said: {self.output}" if self.output else ""
         )
         return ToolResult.failed(text, code=_CODES[self.status])
+
+
+def after_effects(result: ToolResult) -> ToolResult:
+    """What is said of a run that failed after `once` calls had begun in it: another one might repeat them.
+
+    Args:
+        result: What would be said of it else.
+
+    Since 0.1.
+    """
+    output = f"{result.output}\nCalls with effects had been begun in it, so do not simply ask for it again."
+    return ToolResult.failed(output, code="outcome_unknown")
 
 
 def _fields_of(run: RunResult[Any]) -> dict[str, Any]:

@@ -48,6 +48,8 @@ class RunStream(Generic[Out]):
 
     async def __aenter__(self) -> RunStream[Out]:
         """Start the run."""
+        if self._task is not None:
+            raise UsageError("a stream is entered once. Call agent.stream(...) again for another run.")
         self._task = asyncio.ensure_future(self._start(self))
         self._task.add_done_callback(self._ended)
         return self
@@ -60,7 +62,12 @@ class RunStream(Generic[Out]):
         if task is None or task.done():
             return
         self.cancel("consumer")
-        await asyncio.wait([task])
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:  # once more: the run waits no longer either
+            task.cancel()
+            await asyncio.wait([task])
+            raise
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """Go through the events."""
@@ -75,6 +82,8 @@ class RunStream(Generic[Out]):
                 if not self._task.cancelled():
                     self._task.result()
                 raise StopAsyncIteration
+            if self._came is not None and not self._came.done():
+                raise UsageError("another task waits for events of this stream. Let one task take them all.")
             self._came = asyncio.get_running_loop().create_future()
             await self._came
         event = self._events.popleft()
@@ -102,7 +111,7 @@ class RunStream(Generic[Out]):
         """Wait until the consumer has kept up; used by the driver."""
         if self._taken is None:
             self._taken = asyncio.get_running_loop().create_future()
-        await self._taken
+        await asyncio.shield(self._taken)  # several runs may wait, and one that is cancelled is not all of them
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():

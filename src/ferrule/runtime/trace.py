@@ -78,10 +78,13 @@ class Tracing:
         for model in getattr(run.definition, "models", ())[:1]:
             about |= _names(model)
         with self._span("invoke_agent", name, about) as span:
-            result = await work
-            span.set_attributes({"ferrule.run.status": result.status, **_consumed(result.usage)})
-            if result.reason is not None:
-                span.set_attribute("ferrule.run.reason", result.reason)
+            try:
+                result = await work
+            finally:
+                ended = run.result  # one that was cancelled from outside has ended, and raises
+                if ended is not None:
+                    span.set_attributes({"ferrule.run.status": ended.status, **_consumed(ended.usage)})
+                    span.set_attributes({} if ended.reason is None else {"ferrule.run.reason": ended.reason})
             if result.status in ("failed", "cancelled", "blocked"):
                 _failed(span, _type_of(result.error) if isinstance(result.error, Exception) else result.status)
         return result

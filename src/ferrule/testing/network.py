@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ class NetworkForbidden(FerruleError):
 
 @contextmanager
 def forbid_network() -> Generator[None]:
-    """Refuse connections to other machines; those to this machine and to Unix sockets go on.
+    """Refuse connections and datagrams to other machines; those to this machine and to Unix sockets go on.
 
     Names are not resolved either. Nested uses and other threads are covered;
     other processes are not.
@@ -30,36 +30,46 @@ def forbid_network() -> Generator[None]:
 
     Since 0.1.
     """
-    connect, connect_ex, resolve = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
-
-    def check(kind: Any, address: Any) -> None:
-        if kind in (socket.AF_INET, socket.AF_INET6) and not _is_here(str(address[0])):
-            raise NetworkForbidden(f"a test tried to connect to {address[0]}. Use a ScriptedModel, or a local server.")
-
-    def guarded_connect(self: socket.socket, address: Any) -> None:
-        check(self.family, address)
-        connect(self, address)
-
-    def guarded_connect_ex(self: socket.socket, address: Any) -> int:
-        check(self.family, address)
-        return connect_ex(self, address)
-
-    def guarded_resolve(host: Any, *rest: Any, **options: Any) -> Any:
-        name = host.decode() if isinstance(host, bytes) else host
-        if name is not None and not _is_here(str(name)):
-            raise NetworkForbidden(f"a test tried to look up {name}. Use a ScriptedModel, or a local server.")
-        return resolve(host, *rest, **options)
-
-    saved = {"connect": connect, "connect_ex": connect_ex}
-    socket.socket.connect = guarded_connect  # pyright: ignore[reportAttributeAccessIssue]
-    socket.socket.connect_ex = guarded_connect_ex  # pyright: ignore[reportAttributeAccessIssue]
-    socket.getaddrinfo = guarded_resolve
+    saved = [(owner, name, getattr(owner, name)) for owner, name in _WAYS_OUT if hasattr(owner, name)]
+    for owner, name, real in saved:
+        guarded = _guarded_lookup(real) if owner is socket else _guarded_send(real, _WAYS_OUT[owner, name])
+        setattr(owner, name, guarded)
     try:
         yield
     finally:
-        for name, function in saved.items():
-            setattr(socket.socket, name, function)
-        socket.getaddrinfo = resolve
+        for owner, name, real in saved:
+            setattr(owner, name, real)
+
+
+_WAYS_OUT: dict[tuple[Any, str], int] = {  # with the position of the address
+    (socket.socket, "connect"): 0,
+    (socket.socket, "connect_ex"): 0,
+    (socket.socket, "sendto"): -1,
+    (socket.socket, "sendmsg"): 3,
+    (socket, "getaddrinfo"): 0,
+    (socket, "gethostbyname"): 0,
+    (socket, "gethostbyname_ex"): 0,
+}
+
+
+def _guarded_send(real: Callable[..., Any], at: int) -> Callable[..., Any]:
+    def send(self: socket.socket, *given: Any) -> Any:
+        address = given[at] if at < len(given) else None
+        if address and self.family in (socket.AF_INET, socket.AF_INET6) and not _is_here(str(address[0])):
+            raise NetworkForbidden(f"a test tried to connect to {address[0]}. Use a ScriptedModel, or a local server.")
+        return real(self, *given)
+
+    return send
+
+
+def _guarded_lookup(real: Callable[..., Any]) -> Callable[..., Any]:
+    def look_up(host: Any, *rest: Any, **options: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        if name is not None and not _is_here(str(name)):
+            raise NetworkForbidden(f"a test tried to look up {name}. Use a ScriptedModel, or a local server.")
+        return real(host, *rest, **options)
+
+    return look_up
 
 
 def _is_here(host: str) -> bool:

@@ -278,8 +278,8 @@ def test_an_option_of_another_kind_is_named_with_the_mend(options: Any, text: st
         ({"session": "s"}, "session must be Session, not str. Give Session()."),
         (
             {"history": [{"role": "user"}]},
-            "the history holds dict, which is no message. Take the messages of a result, or make them with user(...) and "
-            "system(...) of ferrule.message.",
+            "the history cannot be continued: it holds dict, which is no message of ferrule.message. Give each call one "
+            "result, directly after it.",
         ),
     ],
 )

@@ -193,6 +193,40 @@ def test_a_model_error_inside_reaches_the_caller_as_data() -> None:
     assert outputs(run(outer(inner).run("go"))) == ["It ended failed: p: down"]
 
 
+CUT = ModelResponse(ModelMessage("half"), "length")
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (ModelError("down", provider="p"), "It ended failed: p: down"),
+        (CUT, "It ended incomplete: length\nIt had said: half"),
+        ("all well", None),
+    ],
+)
+def test_a_run_that_fails_after_a_once_call_is_not_said_to_have_done_nothing(end: Any, told: str | None) -> None:
+    @tool(effect="once")
+    async def quick() -> str:
+        """Pay at once."""
+        return "paid"
+
+    found: list[ToolResult] = []
+
+    class Keep(Hooks):
+        def after_tool(self, run: RunInfo[Any], call: Call, result: ToolResult) -> None:
+            found.append(result)
+
+    deep = Agent("deep", ScriptedModel([call("quick"), end]), tools=[quick])
+    inner = Agent("inner", ScriptedModel([call("deep", '{"input": "x"}'), end]), tools=[deep.as_tool()])
+    run(outer(inner, hooks=[Keep()]).run("go"))
+    (result,) = found
+    if told is None:
+        assert result.output == end
+    else:
+        warning = "Calls with effects had been begun in it, so do not simply ask for it again."
+        assert (result.output, result.failure and result.failure.code) == (f"{told}\n{warning}", "outcome_unknown")
+
+
 @dataclass
 class Place:
     city: str
@@ -208,3 +242,82 @@ def test_a_typed_answer_is_the_value_of_the_call() -> None:
 
     run(outer(inner, hooks=[Keep()]).run("go"))
     assert found == [Place("Oslo")]
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked"),
+    [
+        (Limits(tokens=20 + 3 * 40), 2),  # 20 each: two rounds and no third
+        (Limits(tool_calls=3 + 3 * 2), 3),  # the third asks for a call too many
+        (Limits(cost=1 + 3 * 2), 2),
+        (Limits(tokens=22), 0),
+        (Limits(tokens=1000, tool_calls=1000), 5),
+    ],
+)
+def test_runs_side_by_side_keep_the_callers_limits_together(limits: Limits, asked: int) -> None:
+    priced = ROUND.but(usage=Usage(10, 10, cost=1.0))
+    models = [ScriptedModel([priced] * 4 + [ModelResponse(ModelMessage("end"), usage=priced.usage)]) for _ in range(3)]
+    tools = [Agent(f"in{i}", m, tools=[look]).as_tool() for i, m in enumerate(models)]
+    calls = tuple(call(f"in{i}", '{"input": "x"}') for i in range(3))
+    first = ModelResponse(ModelMessage(calls=calls), "tool_calls", priced.usage)
+    result = run(Agent("outer", ScriptedModel([first, "fine"]), tools=tools, limits=limits).run("go"))
+    assert [len(m.requests) for m in models] == [asked] * 3
+    used = (result.usage.input or 0) + (result.usage.output or 0)
+    assert limits.tokens is None or used <= limits.tokens
+    assert limits.tool_calls is None or result.usage.tool_calls <= limits.tool_calls
+
+
+def test_what_a_run_inside_consumed_counts_while_it_waits_too() -> None:
+    @tool(approval=True)
+    async def ask() -> str:
+        """Be asked about."""
+        return "yes"
+
+    first = ModelResponse(ModelMessage(calls=(call("ask"),)), "tool_calls", Usage(10, 5, cost=0.5))
+    deep = Agent("deep", ScriptedModel([first]), tools=[ask])
+    inner = Agent("inner", ScriptedModel([call("deep", '{"input": "x"}')]), tools=[deep.as_tool()])
+    result = run(outer(inner).run("go"))
+    assert result.status == "suspended"
+    usage = result.usage
+    assert (usage.input, usage.output, usage.requests, usage.tool_calls) == (10, 5, 3, 3)
+
+
+@pytest.mark.parametrize("room", [None, 300_000])
+def test_what_its_model_is_shown_of_a_turn_is_its_own_limit(room: int | None) -> None:
+    @tool(effect="read", max_output=None)
+    async def much() -> str:
+        """Say much."""
+        return "x" * 250_000
+
+    model = ScriptedModel([call("much"), "done"])
+    inner = Agent("inner", model, tools=[much], limits=Limits(turn_output=room))
+    run(outer(inner).run("go"))
+    (shown,) = [m for m in model.requests[1].messages if isinstance(m, ToolMessage)]
+    assert len(shown.output) == 250_000
+
+
+@pytest.mark.parametrize(
+    ("effect", "end", "told", "code"),
+    [
+        ("once", ModelError("down", provider="p"), "It ended failed: p: down", "outcome_unknown"),
+        ("read", ModelError("down", provider="p"), "It ended failed: p: down", "unavailable"),
+        ("once", call("ask"), "It ended suspended: it waits for 1 answer", "outcome_unknown"),
+        ("read", call("ask"), "It ended suspended: it waits for 1 answer", "refused"),
+    ],
+)
+def test_called_outside_a_run_it_tells_the_same(effect: Any, end: Any, told: str, code: str) -> None:
+    @tool(effect=effect)
+    async def act() -> str:
+        """Do something."""
+        return "done"
+
+    @tool(effect="read", approval=True)
+    async def ask() -> str:
+        """Be asked about."""
+        return "yes"
+
+    agent = Agent("inner", ScriptedModel([call("act"), end]), tools=[act, ask])
+    result = run(agent.as_tool().call({"input": "x"}))
+    assert (result.output.partition("\n")[0], result.failure and result.failure.code) == (told, code)
+    assert result.failure is not None
+    assert result.failure.retryable == (code == "unavailable")

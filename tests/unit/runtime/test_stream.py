@@ -240,3 +240,63 @@ def test_progress_from_a_thread_arrives() -> None:
 
     events = asyncio.run(heard(Agent("a", ScriptedModel([call("work"), "x"]), tools=[work])))
     assert [e.value for e in events if e.type == "tool_progress"] == ["half"]
+
+
+def test_a_stream_is_entered_once_and_read_by_one_task() -> None:
+    async def main() -> None:
+        stream = Agent("a", ScriptedModel([call("count", '{"to": 2}'), "two"]), tools=[count]).stream("go")
+        async with stream as events:
+
+            async def read() -> list[str]:
+                return [event.type async for event in events]
+
+            first, second = await asyncio.gather(read(), read(), return_exceptions=True)
+            assert isinstance(second, UsageError)
+            assert "another task" in str(second)
+            assert isinstance(first, list)
+            assert first[-1] == "done"
+        with pytest.raises(UsageError, match="entered once"):
+            await stream.__aenter__()
+        assert events.result.output == "two"
+
+    run(main())
+
+
+def test_nothing_is_told_after_done() -> None:
+    @tool(effect="read", timeout=1)
+    async def stubborn(ctx: Context) -> None:
+        """Go on beyond the deadline and beyond the run."""
+        for n in range(5):
+            try:
+                await asyncio.sleep(1)
+            except asyncio.CancelledError:
+                continue
+            finally:
+                ctx.progress(n)
+
+    heard: list[str] = []
+
+    async def main() -> None:
+        agent = Agent("a", ScriptedModel([call("stubborn"), "end"]), tools=[stubborn])
+        await agent.run("go", on_event=lambda event: heard.append(event.type))
+        await asyncio.sleep(10)
+
+    run(main())
+    assert heard[-1] == "done"
+    assert heard.count("done") == 1
+
+
+def test_of_several_runs_that_wait_for_room_one_may_be_cancelled_alone() -> None:
+    async def main() -> None:
+        stream = Agent("a", ScriptedModel([call("count", '{"to": 2}'), "two"]), tools=[count]).stream("go")
+        async with stream as events:
+            event = await anext(aiter(events))
+            events.put(event)
+            first, second = (asyncio.ensure_future(events.room()) for _ in range(2))
+            await asyncio.sleep(0)
+            first.cancel()
+            _ = [event async for event in events]
+            await asyncio.wait([first, second])
+            assert (first.cancelled(), second.cancelled()) == (True, False)
+
+    run(main())

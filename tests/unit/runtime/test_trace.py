@@ -323,6 +323,7 @@ def test_a_run_that_is_cancelled_ends_its_spans(seen: Seen, how: str) -> None:
     assert seen.names == ["chat scripted", "execute_tool look", "invoke_agent a"]
     kinds = [attributes(s).get("error.type") for s in seen.exporter.get_finished_spans()]
     assert kinds == [None, "CancelledError", "CancelledError" if how == "task" else "cancelled"]
+    assert attributes(seen.exporter.get_finished_spans()[-1])["ferrule.run.status"] == "cancelled"
 
 
 def test_a_body_that_does_not_end_does_not_hold_its_span(seen: Seen) -> None:

@@ -48,6 +48,11 @@ def _connect_ex() -> None:
         made.connect_ex(("198.51.100.1", 80))
 
 
+def _datagram(way: str, *given: Any) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        getattr(made, way)(*given, ("198.51.100.1", 9))
+
+
 def _connect_6() -> None:
     with socket.socket(socket.AF_INET6) as made:
         made.connect(("2001:db8::1", 80))
@@ -60,6 +65,11 @@ def _connect_6() -> None:
         lambda: socket.getaddrinfo("example.invalid", 80),
         _connect_ex,
         _connect_6,
+        lambda: _datagram("sendto", b"x"),
+        lambda: _datagram("sendto", b"x", 0),
+        lambda: _datagram("sendmsg", [b"x"], [], 0),
+        lambda: socket.gethostbyname("example.invalid"),
+        lambda: socket.gethostbyname_ex("example.invalid"),
     ],
 )
 def test_forbid_network_refuses_other_machines(reach: Callable[[], Any]) -> None:
