@@ -568,7 +568,7 @@ def _outcome(function: object, done: Completed) -> Outcome:
 
 def _returns(function: object) -> Any:
     try:
-        return typing.get_type_hints(function_of(function), include_extras=True).get("return")
+        return typing.get_type_hints(function_of(function), None, {}, include_extras=True).get("return")
     except Exception:  # what an annotation written as text says is evaluated only here
         return None
 

@@ -351,6 +351,24 @@ def test_a_dataclass_of_another_module_with_string_annotations_is_described(monk
     assert values["target"] == vars(other)["Config"](1, "a", vars(other)["Inner"](dt.date(2024, 5, 1)))
 
 
+@pytest.mark.parametrize("future", ["", "from __future__ import annotations\n"])
+@pytest.mark.parametrize("written", ['Optional["Item"]', 'List["Item"]', 'Annotated["Item", 1]', 'Dict[str, "Item"]'])
+def test_classes_of_one_name_in_two_modules_are_told_apart(written: str, future: str) -> None:
+    described_as: list[Any] = []
+    for field in ("a", "b"):
+        namespace: dict[str, Any] = {"__name__": f"module_{field}"}
+        source = f"""{future}
+from typing import *
+class Item(TypedDict):
+    {field}: int
+def take(item: {written}) -> {written}: ...
+"""
+        exec(source, namespace)
+        made = FunctionTool(namespace["take"])
+        described_as.append(list(made.parameters.schema["$defs"]["Item"]["properties"]))
+    assert described_as == [["a"], ["b"]]
+
+
 def test_classes_local_to_a_function_are_found_from_string_annotations() -> None:
     class Here(BaseModel):
         x: int

@@ -120,7 +120,8 @@ def hints_of(function: Callable[..., Any], name: str) -> dict[str, Any]:
     """
     target = innermost(function)
     try:
-        return typing.get_type_hints(target, include_extras=True)
+        # `typing` shares `Optional["Order"]` between modules, and what it stood for in the first; not with names beside.
+        return typing.get_type_hints(target, None, {}, include_extras=True)
     except Exception:  # an annotation may be any expression; alone, each tells whose fault it is
         pass
     found: dict[str, Any] = {}
