@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from ferrule.redact import scrub
 from ferrule.strict_json import bare_name, clean, is_a, kind_of
 
@@ -113,15 +115,19 @@ def _status_of(error: BaseException) -> int | None:
 def proves_nothing(error: BaseException) -> bool:
     """Whether a lost connection or a time-out, here or behind it, leaves open what happened on the other side.
 
+    Behind an error is its cause, or what was handled when it was raised, but
+    not what the caller of this function handles: that came before.
+
     Args:
         error: Any exception; of a group each leaf is looked at.
 
     Since 0.1.
     """
-    return any(map(_leaves_open, leaves_of(error)))
+    before = sys.exception()
+    return any(_leaves_open(leaf, before) for leaf in leaves_of(error))
 
 
-def _leaves_open(error: BaseException) -> bool:
+def _leaves_open(error: BaseException, before: BaseException | None) -> bool:
     behind: BaseException | None = error
     for _ in range(_CAUSES):
         if behind is None:
@@ -130,5 +136,7 @@ def _leaves_open(error: BaseException) -> bool:
             return False
         if is_a(behind, EOFError) or classify(behind)[0] in ("timeout", "unavailable"):
             return True
-        behind = behind.__cause__
+        behind = behind.__cause__ if behind.__suppress_context__ else behind.__context__
+        if behind is before:
+            break
     return False

@@ -88,6 +88,7 @@ async def execute(
     Since 0.1.
     """
     inner = None if context is None and tool.injected == () else _for_call(tool, values, context)
+    raised = None
     try:
         if tool.runs == "step":
             value = _step(tool.start(values, inner))
@@ -100,7 +101,12 @@ async def execute(
         else:
             result = await Attempt(tool, values, inner, text, late).run()
     except BaseException as error:
-        result = _from_error(error, once=tool.effect == "once")
+        raised = error
+    if raised is not None:  # out of the handler, where what the caller itself handles can be told apart
+        try:
+            result = _from_error(raised, once=tool.effect == "once")
+        finally:
+            raised = None  # its traceback holds this frame
     if context is not None and inner is not None and not inner.cancelled() and result.status != "suspended":
         context.variables.apply(inner.variables)
     limit = tool.max_output

@@ -134,6 +134,17 @@ def test_the_last_yield_of_an_async_generator_is_the_value_and_the_others_progre
     assert run(count.call({"n": 0})).value is None
 
 
+def test_a_generator_that_never_waits_meets_its_deadline() -> None:
+    @tool(effect="read", timeout=0.05)
+    async def endless() -> AsyncIterator[int]:
+        while True:
+            yield 1
+
+    failure = asyncio.run(endless.call()).failure
+    assert failure is not None
+    assert failure.code == "timeout"
+
+
 # -- what a tool raises -----------------------------------------------------------------------------------------
 
 
@@ -1330,9 +1341,26 @@ def hidden(cause: BaseException) -> BaseException:
     return error
 
 
+def handled(cause: BaseException, error: BaseException, *, told: bool = True) -> BaseException:
+    """An error raised while another is handled; `told` unless it says `from None`."""
+    try:
+        try:
+            raise cause
+        except type(cause):
+            if told:
+                raise error  # noqa: B904 - the form most handlers have
+            raise error from None
+    except type(error) as raised:
+        return raised
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
+        (handled(ConnectionResetError(), RuntimeError("bank client failed")), "outcome_unknown"),
+        (handled(handled(TimeoutError(), KeyError(1)), ValueError()), "outcome_unknown"),
+        (handled(TimeoutError(), ValueError("no such account"), told=False), "exception"),
+        (handled(ConnectionRefusedError(), RuntimeError("bank client failed")), "exception"),
         (hidden(TimeoutError()), "outcome_unknown"),
         (hidden(hidden(ConnectionResetError())), "outcome_unknown"),
         (asyncio.IncompleteReadError(b"", 5), "outcome_unknown"),
@@ -1349,3 +1377,19 @@ def test_a_lost_connection_behind_an_error_leaves_open_what_happened(error: Base
     failure = run(charge.call()).failure
     assert failure is not None
     assert failure.code == code
+
+
+@pytest.mark.parametrize("runs", ["step", "task", "thread", "inline"])
+def test_what_the_caller_handles_is_not_behind_the_error_of_a_tool(runs: str) -> None:
+    def fail() -> None:
+        raise ValueError("no such account")
+
+    async def main() -> ToolResult:
+        try:
+            raise TimeoutError
+        except TimeoutError:
+            return await bodies(fail, effect="once")[runs].call()
+
+    failure = run(main()).failure
+    assert failure is not None
+    assert failure.code == "exception"
