@@ -56,7 +56,9 @@ def describe_exception(error: BaseException) -> str:
 def _one_line(error: BaseException) -> str:
     try:
         message = scrub(clean(str(error)[: 2 * MAX_MESSAGE])).strip()[:MAX_MESSAGE]
-    except Exception:  # an exception whose __str__ raises is still worth its name
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # an exception whose __str__ raises is still worth its name
         message = ""
     return f"{kind_of(error)}: {message}" if message else kind_of(error)
 

@@ -231,10 +231,11 @@ def test_an_error_text_is_never_empty(message: Any, text: str) -> None:
     assert ToolResult.failed(message).error == text
 
 
-def test_an_exception_whose_text_raises_is_still_named() -> None:
+@pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
+def test_an_exception_whose_text_raises_is_still_named(error: type[BaseException]) -> None:
     class Hostile(Exception):
         def __str__(self) -> str:
-            raise RuntimeError("no text")
+            raise error("no text")
 
     assert ToolResult.failed(Hostile()).error == "Hostile"
 
