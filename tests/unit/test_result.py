@@ -140,6 +140,11 @@ def test_a_number_of_seconds_is_kept(seconds: Any) -> None:
         (lambda: Failure("refused", retryable="no"), "retryable of a failure must be True, False or None, "),  # pyright: ignore
         (lambda: Failure("exception", 5), "type of a failure must be a str or None, not int."),  # pyright: ignore
         (lambda: ToolResult.failed(7), "must be text or an exception, not int"),  # pyright: ignore
+        (
+            lambda: ToolResult.ok(1, parts=Part("text", text="x")),  # pyright: ignore
+            "parts must be a list of parts, not Part. Put it into a list.",
+        ),
+        (lambda: ToolResult.ok(1, parts=5), "parts must be a list of parts, not int. Put it into a list."),  # pyright: ignore
     ],
 )
 def test_misuse_raises_and_names_the_mend(make: Any, message: str) -> None:

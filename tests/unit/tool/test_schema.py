@@ -355,12 +355,12 @@ def test_a_dataclass_of_another_module_with_string_annotations_is_described(monk
 @pytest.mark.parametrize("written", ['Optional["Item"]', 'List["Item"]', 'Annotated["Item", 1]', 'Dict[str, "Item"]'])
 def test_classes_of_one_name_in_two_modules_are_told_apart(written: str, future: str) -> None:
     described_as: list[Any] = []
-    for field in ("a", "b"):
-        namespace: dict[str, Any] = {"__name__": f"module_{field}"}
+    for key in ("a", "b"):
+        namespace: dict[str, Any] = {"__name__": f"module_{key}"}
         source = f"""{future}
 from typing import *
 class Item(TypedDict):
-    {field}: int
+    {key}: int
 def take(item: {written}) -> {written}: ...
 """
         exec(source, namespace)

@@ -120,7 +120,8 @@ def hints_of(function: Callable[..., Any], name: str) -> dict[str, Any]:
     """
     target = innermost(function)
     try:
-        # `typing` shares `Optional["Order"]` between modules, and what it stood for in the first; not with names beside.
+        # `typing` shares `Optional["Order"]` between modules, and with it what that stood for in the first of them;
+        # not where names of its own are given.
         return typing.get_type_hints(target, None, {}, include_extras=True)
     except Exception:  # an annotation may be any expression; alone, each tells whose fault it is
         pass
