@@ -698,6 +698,47 @@ def test_what_an_abandoned_thread_ends_with_is_told_as_a_result(ends: Any) -> No
     assert late == [expected]
 
 
+def test_what_an_abandoned_thread_raises_is_not_logged_by_asyncio(caplog: pytest.LogCaptureFixture) -> None:
+    release = threading.Event()
+
+    @tool(effect="read", timeout=0.05)
+    def stuck() -> None:
+        release.wait(30)
+        raise ValueError("password=FAKE")
+
+    async def main() -> None:
+        told = asyncio.Event()
+        await invoke(stuck, late=lambda result: told.set())
+        release.set()
+        await asyncio.wait_for(told.wait(), 30)
+
+    asyncio.run(main())
+    gc.collect()
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("given", ["function", "value"])
+def test_an_abandoned_generator_is_closed_where_it_yields(given: str) -> None:
+    closed = threading.Event()
+
+    def endless() -> Generator[None, None, None]:
+        try:
+            while True:
+                yield
+        finally:
+            closed.set()
+
+    async def gives() -> Any:
+        await asyncio.sleep(0)
+        return endless()
+
+    stuck = tool(effect="read", timeout=0.05)(endless if given == "function" else gives)
+    failure = asyncio.run(stuck.call()).failure
+    assert failure is not None
+    assert failure.code == "timeout"
+    assert closed.wait(30)
+
+
 @pytest.mark.case("C109")
 def test_fifty_stuck_calls_do_not_starve_a_quick_one() -> None:
     release = threading.Event()
