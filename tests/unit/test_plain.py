@@ -476,6 +476,7 @@ def test_pandas_series_and_moments_become_lists_and_text() -> None:
     assert plain(pd.Series([1, 2])) == [1, 2]
     assert plain(pd.Series([pd.Timestamp("2026-01-02"), pd.NaT])) == ["2026-01-02T00:00:00", None]
     assert None is plain(pd.NaT)
+    assert plain(pd.Series([1, None], dtype="Int64")) == [1, None]
     assert plain(pd.Index(["a", "b"])) == ["a", "b"]
 
 

@@ -331,6 +331,8 @@ _TEXTUAL = frozenset(
 
 
 def _plain_unknown(x: object) -> Shape:
+    if kind_of(x) == "NAType":  # what pandas has for a missing value in a column that is no float
+        return Leaf(None)
     if any(class_name(base) in _TEXTUAL for base in type(x).__mro__):
         return Leaf(str(x))
     return Object((("type", type_name(x)), ("text", _text_of(x))))
