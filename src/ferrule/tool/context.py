@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 
 from ferrule.errors import UsageError
 from ferrule.lazy import LazyModule
-from ferrule.strict_json import is_a
+from ferrule.strict_json import is_a, kind_of
 from ferrule.suspension import Answer, Request
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ class Variables:
     Args:
         values: What they hold at first.
 
+    Raises:
+        UsageError: `values` is no mapping.
+
     Since 0.1.
     """
 
@@ -48,7 +51,10 @@ class Variables:
 
     def __init__(self, values: Mapping[str, Any] | Variables | None = None) -> None:
         """Copy the values."""
-        self._values: dict[str, Any] = dict(values.items()) if values is not None else {}
+        try:
+            self._values: dict[str, Any] = dict(values.items()) if values is not None else {}
+        except AttributeError:
+            raise UsageError(f"variables must be a mapping, not {kind_of(values)}.") from None
         self._changes: dict[str, Any] = {}
         self._arguments: Mapping[str, Any] = {}
 

@@ -55,7 +55,7 @@ class ToolDefinition:
     @property
     def schema(self) -> Schema:
         """The parameters as a JSON Schema, an object."""
-        return _schema_of(self.parameters)
+        return _schema_from(self.parameters, self.name) or {"type": "object"}
 
 
 def _schema_of(parameters: Mapping[str, Any]) -> Schema:

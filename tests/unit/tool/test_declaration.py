@@ -335,6 +335,7 @@ def test_a_definition_of_another_kind_is_refused_with_the_tool(given: Any) -> No
     expected = f"is {type(given).__name__}. Give a ToolDefinition or a JSON Schema, a dict."
     assert f"the schema of tool 'look' {expected}" == refusal(lambda: class_tool(given).parameters)
     assert f"the schema of tool 'find' {expected}" == refusal(FunctionTool, find, schema=given)
+    assert f"the schema of tool 'look' {expected}" == refusal(lambda: ToolDefinition("look", "", given).schema)
 
 
 @pytest.mark.parametrize("form", [ToolDefinition("look", "", NAMED), NAMED], ids=["ToolDefinition", "map"])
