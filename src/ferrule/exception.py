@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 from ferrule.redact import scrub
@@ -68,13 +69,19 @@ _CODES: tuple[tuple[type[BaseException], str], ...] = (
     (PermissionError, "denied"),
     (ConnectionError, "unavailable"),
 )
-# HTTP clients have trees of their own; these names are common to httpx, requests and aiohttp. asyncio's
+# Clients of HTTP, mail, databases and models have trees of their own, but call the same things by like names. asyncio's
 # CancelledError stands here too, because a module of values should not have to load asyncio for it.
-_NAMES = {
-    "TimeoutException": "timeout", "Timeout": "timeout", "ConnectError": "unavailable", "NetworkError": "unavailable",
-    "ConnectionError": "unavailable", "ClientConnectorError": "unavailable", "ServerDisconnectedError": "unavailable",
-    "CancelledError": "cancelled",
-}  # fmt: skip
+_NAMES = (
+    (r"Timeout|TimedOut|DeadlineExceeded", "timeout"),
+    (
+        r"Connect(?:ion|or)?Error|Connection(?:Closed|Lost|Reset|Aborted|DoesNotExist)|Disconnected|NetworkError|SSLEOFError"
+        r"|RemoteProtocolError|IncompleteRead|PayloadError|AutoReconnect",
+        "unavailable",
+    ),
+    (r"^CancelledError$", "cancelled"),
+)
+# Where no connection was made, nothing was sent.
+_REFUSED = r"Connect(?!ion)|NewConnection|EndpointConnection"
 _STATUS = {401: "denied", 403: "denied", 408: "timeout", 413: "too_large", 429: "rate_limited"}
 
 
@@ -101,7 +108,8 @@ def _code_of(error: BaseException) -> str:
     for kind, code in _CODES:
         if is_a(error, kind):
             return code
-    return next((_NAMES[n] for n in map(bare_name, type(error).__mro__) if n in _NAMES), "exception")
+    names = [bare_name(kind) for kind in type(error).__mro__]
+    return next((code for name in names for pattern, code in _NAMES if re.search(pattern, name)), "exception")
 
 
 def _status_of(error: BaseException) -> int | None:
@@ -134,7 +142,7 @@ def _leaves_open(error: BaseException, before: BaseException | None) -> bool:
     for _ in range(_CAUSES):
         if behind is None:
             break
-        if is_a(behind, ConnectionRefusedError) or "Connect" in kind_of(behind).replace("Connection", ""):
+        if is_a(behind, ConnectionRefusedError) or re.search(_REFUSED, kind_of(behind)):
             return False
         if is_a(behind, EOFError) or classify(behind)[0] in ("timeout", "unavailable"):
             return True

@@ -292,7 +292,7 @@ def test_an_http_status_is_found_on_the_error_itself_and_a_property_that_raises_
     codes = [
         f.code for e in (StatusError(), Unready(), named(), ConnectTimeout()) if (f := ToolResult.failed(e).failure)
     ]
-    assert codes == ["rate_limited", "exception", "timeout", "exception"]
+    assert codes == ["rate_limited", "exception", "timeout", "timeout"]
 
 
 @pytest.mark.parametrize(

@@ -1420,6 +1420,31 @@ def test_a_lost_connection_behind_an_error_leaves_open_what_happened(error: Base
     assert failure.code == code
 
 
+# What clients of HTTP, mail, databases, models and processes call too long a wait, a lost connection, and none at all.
+NAMED = {
+    "ReadTimeout": "timeout", "ReadTimeoutError": "timeout", "APITimeoutError": "timeout", "TimeoutExpired": "timeout",
+    "TimedOut": "timeout", "DeadlineExceeded": "timeout", "NetworkTimeout": "timeout", "ServerTimeoutError": "timeout",
+    "RemoteProtocolError": "unavailable", "SMTPServerDisconnected": "unavailable", "ConnectionClosedError": "unavailable",
+    "ConnectionDoesNotExistError": "unavailable", "APIConnectionError": "unavailable", "NetworkError": "unavailable",
+    "ClientPayloadError": "unavailable", "IncompleteRead": "unavailable", "SSLEOFError": "unavailable",
+    "AutoReconnect": "unavailable",
+}  # fmt: skip
+NEVER_MADE = {
+    "ConnectTimeout": "timeout", "ConnectTimeoutError": "timeout", "ConnectError": "unavailable",
+    "ClientConnectorError": "unavailable", "SMTPConnectError": "unavailable", "NewConnectionError": "unavailable",
+    "EndpointConnectionError": "unavailable", "UnknownAccount": "exception",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "code"), [*NAMED.items(), *NEVER_MADE.items()])
+def test_a_lost_connection_is_known_by_the_names_that_clients_give_it(name: str, code: str) -> None:
+    def fail() -> None:
+        raise type(name, (Exception,), {})("x")
+
+    failures = [run(tool(effect=effect)(fail).call()).failure for effect in ("read", "once")]
+    assert [code, "outcome_unknown" if name in NAMED else code] == [f.code for f in failures if f is not None]
+
+
 @pytest.mark.parametrize("runs", ["step", "task", "thread", "inline"])
 def test_what_the_caller_handles_is_not_behind_the_error_of_a_tool(runs: str) -> None:
     def fail() -> None:
