@@ -260,7 +260,10 @@ def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Paramet
 
 
 def _all_hints(function: Callable[..., Any], parameters: list[inspect.Parameter], name: str) -> dict[str, Any]:
-    return {p.name: p.annotation for p in parameters if p.annotation is not p.empty} | hints_of(function, name)
+    hints = {p.name: p.annotation for p in parameters if p.annotation is not p.empty} | hints_of(function, name)
+    if getattr(innermost(function), "__name__", "") == "__init__":  # it returns None, and the class an object
+        hints.pop("return", None)
+    return hints
 
 
 def _about(function: Callable[..., Any], parameters: list[inspect.Parameter], name: str) -> About:
