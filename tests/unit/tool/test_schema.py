@@ -978,8 +978,15 @@ def test_a_schema_is_equal_in_another_process() -> None:
         """
         import json
         from ferrule.tool.context import Context
+        from pydantic import BaseModel, Field
         from ferrule.tool.schema.signature import read_signature
-        def f(a: int, b: "str | None" = None, **c: float): ...
+        NAMES = {str(i) for i in range(20)}
+        class Model(BaseModel):
+            names: set[str] = NAMES
+        def f(
+            a: int, b: "str | None" = None, d: set[str] = NAMES, e: "frozenset[int | str]" = frozenset({10, 2, "x"}),
+            f: Model | None = None, g: set[str] = Field(default=NAMES), **c: float,
+        ): ...
         print(json.dumps(read_signature(f, Context, "f").schema))
         """
     )
@@ -994,6 +1001,8 @@ def test_a_schema_is_equal_in_another_process() -> None:
         check=True,
     )
     assert there.stdout.strip() == namespace["told"]
+    shown = parse(namespace["told"])["properties"]
+    assert (shown["d"]["default"], shown["e"]["default"]) == (sorted(namespace["NAMES"]), ["x", 10, 2])
 
 
 # -- the schema and the check agree -----------------------------------------------------------------------------
