@@ -369,6 +369,28 @@ def take(item: {written}) -> {written}: ...
     assert described_as == [["a"], ["b"]]
 
 
+def test_what_a_caller_calls_by_the_same_names_is_not_what_a_function_names() -> None:
+    source = """
+        from __future__ import annotations
+        from typing_extensions import TypedDict
+        from ferrule import tool
+        class Order(TypedDict):
+            number: int
+        def make():
+            class Item(TypedDict):
+                weight: int
+            @tool
+            def take(item: Item, order: Order, note: str) -> None: ...
+            return take
+    """
+    namespace: dict[str, Any] = {"__name__": "module_of_a_factory"}
+    exec(textwrap.dedent(source), namespace)
+    Order = Item = str = float  # noqa: F841 # pyright: ignore
+    schema = namespace["make"]().parameters.schema
+    assert {k: list(v["properties"]) for k, v in schema["$defs"].items()} == {"Item": ["weight"], "Order": ["number"]}
+    assert schema["properties"]["note"] == {"type": "string"}
+
+
 def test_classes_local_to_a_function_are_found_from_string_annotations() -> None:
     class Here(BaseModel):
         x: int
