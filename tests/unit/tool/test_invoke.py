@@ -19,7 +19,7 @@ import pytest
 from tests.clock import run
 from tests.unit.values import ENDLESS, HOSTILE, shrink
 
-from ferrule import Answer, Context, Part, Request, Tool, ToolResult, UsageError, Variables, tool
+from ferrule import Answer, Context, Failure, Part, Request, Tool, ToolResult, UsageError, Variables, tool
 from ferrule.tool.body.attempt import how_it_runs
 from ferrule.tool.invoke import execute, invoke
 
@@ -1418,6 +1418,19 @@ def test_a_lost_connection_behind_an_error_leaves_open_what_happened(error: Base
     failure = run(charge.call()).failure
     assert failure is not None
     assert failure.code == code
+
+
+@pytest.mark.parametrize("runs", ["step", "task", "stream", "thread", "generator", "inline"])
+def test_a_call_whose_time_is_over_is_not_started(runs: str) -> None:
+    seen: list[int] = []
+    over = Context[Any](deadline=time.monotonic() - 1)
+    result = run(bodies(lambda: seen.append(1), effect="once")[runs].call({}, over))
+    assert result.failure == Failure("timeout")
+    assert (
+        result.output
+        == f"Tool {bodies(lambda: None)[runs].name!r} was not started: the deadline of its caller is over."
+    )
+    assert seen == []
 
 
 # What clients of HTTP, mail, databases, models and processes call too long a wait, a lost connection, and none at all.
