@@ -227,7 +227,10 @@ def _option(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
     if opened is not None:
         return _quoted(low, opened.end(), opened["quote"])
     span = None if found["listed"] or low[start : start + 1] == b"-" else _taken(_BARE, low, start)
-    return None if span is None or _compiled(_WORDS).fullmatch(raw, *span) else span
+    if span is None or _compiled(_WORDS).fullmatch(raw, *span):
+        return None
+    placeholder = low[slice(*span)].rstrip(b"])").replace(b"_", b"-")  # --api-key API_KEY of a usage text
+    return None if placeholder == name.replace(b"_", b"-") else span
 
 
 def _key(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:

@@ -165,6 +165,7 @@ def test_what_looks_like_a_credential_is_masked(text: str, expected: str) -> Non
         "risk-assessment-of-the-whole-department",
         "2026-05-01T12:00:00Z",
         "pass --token to the command, or --password; --api-key -v, --token-limit 40000, --tokens 12",
+        "usage: x [--password PASSWORD] [--api-key API_KEY] --db-password DB_PASSWORD",
         "-----BEGIN PUBLIC KEY----- and -----END PRIVATE KEY-----",
         "https://ann@example.org/inbox, npm_config_cache, hf_hub_download",
     ],
