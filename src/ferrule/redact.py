@@ -75,6 +75,9 @@ _WORDS = rb"(?:[A-Za-z][a-z]{0,20}+|[A-Z]{2,5}+)(?:[/-][a-z]{1,20}+){0,2}\.?"
 # --password VALUE, and ['--password', 'VALUE'] of an argument list
 _OPTIONS = (rb"--(?P<name>[a-z0-9_-]{1,40}+)(?:(?P<listed>" + _QUOTE + rb"\s{0,5}+,\s{0,5}+)|\s{1,5}+)",)
 
+# A value that pydantic quotes two lines below the name of its field
+_QUOTED = (rb"input_value=",)
+
 # The body of a private key
 _KEYS = (rb"-----begin [a-z ]{0,30}private key(?: block)?-----",)
 
@@ -233,6 +236,16 @@ def _option(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
     return None if placeholder == name.replace(b"_", b"-") else span
 
 
+def _input(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
+    start = found.end()
+    rule = low.rfind(b"\n", max(start - 500, 0), start)
+    name = low[max(rule - 200, 0) : max(rule, 0)].rpartition(b"\n")[2].strip()
+    if not _compiled(_ALWAYS).search(name) and not _compiled(_OFTEN).search(name):
+        return None
+    end = low.find(b", input_type=", start, start + _FAR)
+    return (start, end) if end > start else None
+
+
 def _key(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
     """From the first line of a private key to its last, or to the end of what has been cut."""
     start, end = found.end(), low.find(b"-----end", found.end())
@@ -263,6 +276,7 @@ _KINDS: tuple[tuple[tuple[bytes, ...], Judge], ...] = (
     (_HEADERS, _header),
     (_SCHEMES, _scheme),
     (_OPTIONS, _option),
+    (_QUOTED, _input),
     (_KEYS, _key),
     (_URLS, _in_url),
     (_USERS, _password),

@@ -113,6 +113,10 @@ MASKED = [
     ),
     ("psql --db-password 'two words' --api-key FAKE1 x", "psql --db-password '[redacted]' --api-key [redacted] x"),
     (
+        "1 validation error for Config\ndb.password\n  Input should be a string [type=string_type, input_value=7, input_type=int]",
+        "1 validation error for Config\ndb.password\n  Input should be a string [type=string_type, input_value=[redacted], input_type=int]",
+    ),
+    (
         "-----BEGIN RSA PRIVATE KEY-----\nFAKE\nFAKE\n-----END RSA PRIVATE KEY-----\nnext",
         "-----BEGIN RSA PRIVATE KEY-----[redacted]-----END RSA PRIVATE KEY-----\nnext",
     ),
@@ -165,6 +169,7 @@ def test_what_looks_like_a_credential_is_masked(text: str, expected: str) -> Non
         "risk-assessment-of-the-whole-department",
         "2026-05-01T12:00:00Z",
         "pass --token to the command, or --password; --api-key -v, --token-limit 40000, --tokens 12",
+        "1 validation error for X\nkeys\n  Input should be a string [type=string_type, input_value=7, input_type=int]",
         "usage: x [--password PASSWORD] [--api-key API_KEY] --db-password DB_PASSWORD",
         "-----BEGIN PUBLIC KEY----- and -----END PRIVATE KEY-----",
         "https://ann@example.org/inbox, npm_config_cache, hf_hub_download",
@@ -178,7 +183,7 @@ def test_a_harmless_text_stays_word_for_word(text: str) -> None:
 UNITS = [
     "authorization: bearer x, ", "'authorization: x' ", "authorization: ", "('cookie', ", 'password="', "password='a\\' ", "secret=[",
     '"token":"', "&key=b", "a://b:", "a://b:c@", "-eyJ", "pass", "key ", "key.k-[]%", "bearer ", "sk-aaaaaaaaaaaaaaa.", "a://b:/",
-    "--token ", "'--token', ", "-----begin private key-----", "https://aaaaaaaaaaaaaaaaaaaa", "/bot12345:", "sg.aaaaaaaaaaaaaaaaa.",
+    "--token ", "token\n input_value=", "'--token', ", "-----begin private key-----", "https://aaaaaaaaaaaaaaaaaaaa", "/bot12345:", "sg.aaaaaaaaaaaaaaaaa.",
     'token=\\\\"', "eyJaaaaaaaaa.", "basic a1 ", "api_key: {", "cookie=", "http://a:'@",
 ]  # fmt: skip
 
