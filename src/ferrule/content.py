@@ -334,7 +334,16 @@ def _read_file(handle: Any) -> tuple[bytes, str | None]:
     if is_text or not is_a(raw, _BYTES):
         given = "text" if is_text else kind_of(raw)
         raise ContentPartError(f"the file object gives {given}, not bytes. Open it in binary mode, 'rb'.")
+    if not raw and _has_been_read(handle):
+        raise ContentPartError("the file object is at its end. Seek it to 0 before.")
     return bytes(raw), name if is_a(name, str) else None
+
+
+def _has_been_read(handle: Any) -> bool:
+    try:
+        return handle.tell() > 0
+    except Exception:  # a pipe knows no places, and others need not
+        return False
 
 
 def _read_data_url(url: str) -> tuple[bytes, str | None]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 from ferrule.redact import scrub
 from ferrule.strict_json import bare_name, clean, is_a, kind_of
 
@@ -54,7 +57,9 @@ def describe_exception(error: BaseException) -> str:
 def _one_line(error: BaseException) -> str:
     try:
         message = scrub(clean(str(error)[: 2 * MAX_MESSAGE])).strip()[:MAX_MESSAGE]
-    except Exception:  # an exception whose __str__ raises is still worth its name
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # an exception whose __str__ raises is still worth its name
         message = ""
     return f"{kind_of(error)}: {message}" if message else kind_of(error)
 
@@ -64,13 +69,19 @@ _CODES: tuple[tuple[type[BaseException], str], ...] = (
     (PermissionError, "denied"),
     (ConnectionError, "unavailable"),
 )
-# HTTP clients have trees of their own; these names are common to httpx, requests and aiohttp. asyncio's
+# Clients of HTTP, mail, databases and models have trees of their own, but call the same things by like names. asyncio's
 # CancelledError stands here too, because a module of values should not have to load asyncio for it.
-_NAMES = {
-    "TimeoutException": "timeout", "Timeout": "timeout", "ConnectError": "unavailable", "NetworkError": "unavailable",
-    "ConnectionError": "unavailable", "ClientConnectorError": "unavailable", "ServerDisconnectedError": "unavailable",
-    "CancelledError": "cancelled",
-}  # fmt: skip
+_NAMES = (
+    (r"Timeout|TimedOut|DeadlineExceeded", "timeout"),
+    (
+        r"Connect(?:ion|or)?Error|Connection(?:Closed|Lost|Reset|Aborted|DoesNotExist)|Disconnected|NetworkError|SSLEOFError"
+        r"|RemoteProtocolError|IncompleteRead|PayloadError|AutoReconnect",
+        "unavailable",
+    ),
+    (r"^CancelledError$", "cancelled"),
+)
+# Where no connection was made, nothing was sent.
+_REFUSED = r"Connect(?!ion)|NewConnection|EndpointConnection"
 _STATUS = {401: "denied", 403: "denied", 408: "timeout", 413: "too_large", 429: "rate_limited"}
 
 
@@ -97,7 +108,8 @@ def _code_of(error: BaseException) -> str:
     for kind, code in _CODES:
         if is_a(error, kind):
             return code
-    return next((_NAMES[n] for n in map(bare_name, type(error).__mro__) if n in _NAMES), "exception")
+    names = [bare_name(kind) for kind in type(error).__mro__]
+    return next((code for name in names for pattern, code in _NAMES if re.search(pattern, name)), "exception")
 
 
 def _status_of(error: BaseException) -> int | None:
@@ -113,22 +125,28 @@ def _status_of(error: BaseException) -> int | None:
 def proves_nothing(error: BaseException) -> bool:
     """Whether a lost connection or a time-out, here or behind it, leaves open what happened on the other side.
 
+    Behind an error is its cause, or what was handled when it was raised, but
+    not what the caller of this function handles: that came before.
+
     Args:
         error: Any exception; of a group each leaf is looked at.
 
     Since 0.1.
     """
-    return any(map(_leaves_open, leaves_of(error)))
+    before = sys.exception()
+    return any(_leaves_open(leaf, before) for leaf in leaves_of(error))
 
 
-def _leaves_open(error: BaseException) -> bool:
+def _leaves_open(error: BaseException, before: BaseException | None) -> bool:
     behind: BaseException | None = error
     for _ in range(_CAUSES):
         if behind is None:
             break
-        if is_a(behind, ConnectionRefusedError) or "Connect" in kind_of(behind).replace("Connection", ""):
+        if is_a(behind, ConnectionRefusedError) or re.search(_REFUSED, kind_of(behind)):
             return False
         if is_a(behind, EOFError) or classify(behind)[0] in ("timeout", "unavailable"):
             return True
-        behind = behind.__cause__
+        behind = behind.__cause__ if behind.__suppress_context__ else behind.__context__
+        if behind is before:
+            break
     return False

@@ -24,7 +24,7 @@ Span = tuple[int, int]
 Judge = Callable[[bytes, bytes, "re.Match[bytes]"], "Span | None"]
 
 _QUOTE = rb"\\{0,7}+[\"']"  # with the backslashes of JSON inside JSON
-_BETWEEN = rb"(?P<quote>" + _QUOTE + rb")?+\s{0,5}+(?P<mark>[:=])\s{0,5}+"  # a name and its value
+_BETWEEN = rb"(?P<quote>" + _QUOTE + rb")?+\s{0,5}+(?P<mark>=>|[:=])\s{0,5}+"  # a name and its value
 
 # A word that names a credential, what follows of the name, and what stands before the value
 _FIELDS = tuple(
@@ -72,14 +72,38 @@ _SCHEMES = tuple(
 )
 _WORDS = rb"(?:[A-Za-z][a-z]{0,20}+|[A-Z]{2,5}+)(?:[/-][a-z]{1,20}+){0,2}\.?"
 
+# --password VALUE, and ['--password', 'VALUE'] of an argument list
+_OPTIONS = (rb"--(?P<name>[a-z0-9_-]{1,40}+)(?:(?P<listed>" + _QUOTE + rb"\s{0,5}+,\s{0,5}+)|\s{1,5}+)",)
+
+# A value that pydantic quotes two lines below the name of its field
+_QUOTED = (rb"input_value=",)
+
+# The body of a private key
+_KEYS = (rb"-----begin [a-z ]{0,30}private key(?: block)?-----",)
+
 # user:password@ behind scheme://, unless it is host:port
 _USERS = (rb"://[^\s/:@\"'<>]{0,200}+:(?!\d{1,5}+(?:[/?#\s]|\Z))(?P<rest>(?:[^\s\"'<>:]|:(?!//)){0,1000}+)",)
+
+# What stands in a URL by itself: a token before the @, the last words of a webhook
+_URLS = (
+    rb"https?://(?P<secret>[^\s/:@\"'<>?#]{16,200}+)@",
+    rb"hooks\.slack\.com/[a-z]{1,20}+/(?P<secret>[a-z0-9_/-]++)",
+    rb"discord(?:app)?\.com/api/(?:v\d{1,2}+/)?webhooks/\d{1,30}+/(?P<secret>[a-z0-9_-]++)",
+    rb"webhook\.office\.com/[a-z0-9]{1,20}+/(?P<secret>[a-z0-9_@/-]++)",
+    rb"/bot\d{5,20}+:(?P<secret>[a-z0-9_-]{20,}+)",
+)
 
 # sk-…, ghp_…, xoxb-…, AKIA…, a JSON web token
 _SHAPES = (
     *(word + rb"(?<![a-z0-9]..)[_-][a-z0-9_-]{16,}+" for word in (b"sk", b"pk", b"rk")),
     *(word + rb"(?<![a-z0-9]....)[a-z0-9_]{16,}+" for word in (b"ghp_", b"gho_", b"ghs_")),
-    rb"akia(?<![a-z0-9]....)[a-z0-9]{16}",
+    *(word + rb"(?<![a-z0-9]....)[a-z0-9]{16}" for word in (b"akia", b"asia")),
+    *(word + rb"(?<![a-z0-9]...)[a-z0-9_]{20,}+" for word in (b"hf_", b"r8_")),
+    *(word + rb"(?<![a-z0-9]....)[a-z0-9_-]{30,}+" for word in (b"gsk_", b"npm_", b"xai-")),
+    rb"nvapi-[a-z0-9_-]{16,}+",
+    rb"ya29\.[a-z0-9_-]{16,}+",
+    rb"sg\.(?<![a-z0-9]...)[a-z0-9_-]{16,}+\.[a-z0-9_-]{16,}+",
+    rb"pypi-ag[a-z0-9_-]{16,}+",
     *(b"xox" + letter + rb"-[a-z0-9_-]{16,}+" for letter in (b"a", b"b", b"e", b"p", b"r", b"s")),
     rb"github_pat_[a-z0-9_]{16,}+",
     rb"glpat-[a-z0-9_-]{16,}+",
@@ -132,7 +156,7 @@ def _collect(raw: bytes, low: bytes, pattern: bytes, judge: Judge, spans: list[S
 
 def _field(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
     """The value of a field or parameter."""
-    start, end, by_equals = found.start(), found.end(), found["mark"] == b"="
+    start, end, by_equals = found.start(), found.end(), found["mark"] != b":"
     left = low[max(start - 40, 0) : start]
     before = left.rstrip(_NAME)
     name = left[len(before) :] + low[start : found.start("quote" if found["quote"] else "mark")].rstrip()
@@ -197,6 +221,42 @@ def _scheme(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
     return None if _compiled(_WORDS).fullmatch(raw, start, end) else (start, end)
 
 
+def _option(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
+    """The value of a command's option; where no list and no quote shows that it is one, not a word of prose."""
+    name, start = found["name"], found.end()
+    if not _compiled(_ALWAYS).search(name) and not _compiled(_OFTEN).search(name):
+        return None
+    opened = _compiled(_OPENED).match(low, start)
+    if opened is not None:
+        return _quoted(low, opened.end(), opened["quote"])
+    span = None if found["listed"] or low[start : start + 1] == b"-" else _taken(_BARE, low, start)
+    if span is None or _compiled(_WORDS).fullmatch(raw, *span):
+        return None
+    placeholder = low[slice(*span)].rstrip(b"])").replace(b"_", b"-")  # --api-key API_KEY of a usage text
+    return None if placeholder == name.replace(b"_", b"-") else span
+
+
+def _input(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
+    start = found.end()
+    rule = low.rfind(b"\n", max(start - 500, 0), start)
+    name = low[max(rule - 200, 0) : max(rule, 0)].rpartition(b"\n")[2].strip()
+    if not _compiled(_ALWAYS).search(name) and not _compiled(_OFTEN).search(name):
+        return None
+    end = low.find(b", input_type=", start, start + _FAR)
+    return (start, end) if end > start else None
+
+
+def _key(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
+    """From the first line of a private key to its last, or to the end of what has been cut."""
+    start, end = found.end(), low.find(b"-----end", found.end())
+    end = end if end >= 0 else len(low)
+    return (start, end) if end > start else None
+
+
+def _in_url(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
+    return found.span("secret")
+
+
 def _password(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
     """The password of a URL; it may hold an @ and, where no host would come before, a slash."""
     start, end = found.span("rest")
@@ -215,6 +275,10 @@ _KINDS: tuple[tuple[tuple[bytes, ...], Judge], ...] = (
     (_FIELDS, _field),
     (_HEADERS, _header),
     (_SCHEMES, _scheme),
+    (_OPTIONS, _option),
+    (_QUOTED, _input),
+    (_KEYS, _key),
+    (_URLS, _in_url),
     (_USERS, _password),
     (_SHAPES, _shape),
 )

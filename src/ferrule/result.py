@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import reprlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, cast
 
@@ -174,7 +174,7 @@ class ToolResult:
             metadata: For code and people.
 
         Raises:
-            ContentPartError: One of `parts` is no part.
+            ContentPartError: `parts` is no list, or one of them is no part.
             UsageError: `output` is no str.
         """
         if output is None:
@@ -183,8 +183,9 @@ class ToolResult:
                 return _done(output if output.isascii() else clean(output), value)
         if parts is None:
             return ToolResult(output, False, metadata, None, value)
-        given = list(parts)
-        return ToolResult(output, False, _with_notes(metadata, given), normalize_parts(given), value)
+        given = list(parts) if is_a(parts, Iterator) else parts
+        found = normalize_parts(given)
+        return ToolResult(output, False, _with_notes(metadata, given), found, value)
 
     @classmethod
     def failed(

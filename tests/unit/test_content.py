@@ -134,6 +134,14 @@ def test_a_file_object_is_read_from_where_it_stands() -> None:
     assert b64(PNG) == image(handle).data
 
 
+def test_a_file_object_at_its_end_is_refused_and_an_empty_one_is_taken() -> None:
+    handle = io.BytesIO()
+    assert file(handle).data == ""
+    handle.write(PNG)
+    expected = "the file object is at its end. Seek it to 0 before."
+    assert [expected] * 2 == [refused(lambda: file(handle)), refused(lambda: image(handle))]
+
+
 @pytest.mark.parametrize(
     ("url", "expected"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import enum
 import importlib
@@ -9,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections import deque
+from collections import UserString, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -107,6 +108,8 @@ TABLE: list[tuple[Any, Any]] = [
     (Order(number="A-1", at=MOMENT), {"number": "A-1", "at": "2026-01-02T03:04:05.678000", "ends": []}),
     ({"a": {"b": (1, [2])}}, {"a": {"b": [1, [2]]}}),
     (deque([1, 2]), [1, 2]),
+    (UserString("ab\ud800"), "ab\ufffd"),
+    ({UserString("k"): UserString("")}, {"k": ""}),
     (range(3), [0, 1, 2]),
     ({"a": 1}.values(), [1]),
     ({"b": 1, "a": 2}.keys(), ["a", "b"]),
@@ -211,13 +214,18 @@ def test_hostile_objects_become_bounded_strict_json(name: str, monkeypatch: pyte
         assert len(raw) < 200_000
 
 
-def test_what_raises_is_marked_in_its_place_and_the_rest_stays() -> None:
+class Panic(BaseException):
+    """What extensions in Rust raise, for one."""
+
+
+@pytest.mark.parametrize("error", [RuntimeError, Panic, asyncio.CancelledError])
+def test_what_raises_is_marked_in_its_place_and_the_rest_stays(error: type[BaseException]) -> None:
     class Loud:
         def __repr__(self) -> str:
-            raise RuntimeError("no")
+            raise error("no")
 
     name = f"{__name__}.test_what_raises_is_marked_in_its_place_and_the_rest_stays.<locals>.Loud"
-    assert [1, f"[{name}: unreadable, RuntimeError]", 2] == plain([1, Loud(), 2])
+    assert [1, f"[{name}: unreadable, {error.__name__}]", 2] == plain([1, Loud(), 2])
 
 
 def test_a_cycle_is_marked_where_it_closes() -> None:
@@ -468,6 +476,7 @@ def test_pandas_series_and_moments_become_lists_and_text() -> None:
     assert plain(pd.Series([1, 2])) == [1, 2]
     assert plain(pd.Series([pd.Timestamp("2026-01-02"), pd.NaT])) == ["2026-01-02T00:00:00", None]
     assert None is plain(pd.NaT)
+    assert plain(pd.Series([1, None], dtype="Int64")) == [1, None]
     assert plain(pd.Index(["a", "b"])) == ["a", "b"]
 
 

@@ -21,6 +21,16 @@ SHAPED = [
     "xoxb-" + "1234-" * 6,
     "AIza" + "x1" * 18,
     "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl",
+    "ASIA" + "ABCD1234" * 2,
+    "hf" + "_" + "A1b2" * 8,
+    "r8" + "_" + "A1b2" * 8,
+    "gsk" + "_" + "A1b2" * 12,
+    "npm" + "_" + "A1b2" * 9,
+    "xai" + "-" + "A1b2" * 16,
+    "nvapi" + "-" + "A1b2" * 16,
+    "ya29" + "." + "A1b2" * 8,
+    "SG" + "." + "A1b2" * 5 + "." + "A1b2" * 10,
+    "pypi" + "-AgEIcHlwaS5vcmc" + "A1b2" * 8,
 ]
 
 MASKED = [
@@ -95,6 +105,29 @@ MASKED = [
     ("postgresql://ann:FAKE@db/x@y", "postgresql://ann:[redacted]@db/x@y"),
     ("amqp://a:FAKE@one,amqp://b:FAKE@two", "amqp://a:[redacted]@one,amqp://b:[redacted]@two"),
     ('{"url":"https://ann:FAKE@host","mail":"bob@host"}', '{"url":"https://ann:[redacted]@host","mail":"bob@host"}'),
+    # arrows, options of commands, keys, webhooks
+    ("{:password => FAKE, 'token' => 'FAKE FAKE'}", "{:password => [redacted], 'token' => '[redacted]'}"),
+    (
+        "Command '['mysql', '--password', 'isolde', '-h', 'db']' returned 1",
+        "Command '['mysql', '--password', '[redacted]', '-h', 'db']' returned 1",
+    ),
+    ("psql --db-password 'two words' --api-key FAKE1 x", "psql --db-password '[redacted]' --api-key [redacted] x"),
+    (
+        "1 validation error for Config\ndb.password\n  Input should be a string [type=string_type, input_value=7, input_type=int]",
+        "1 validation error for Config\ndb.password\n  Input should be a string [type=string_type, input_value=[redacted], input_type=int]",
+    ),
+    (
+        "-----BEGIN RSA PRIVATE KEY-----\nFAKE\nFAKE\n-----END RSA PRIVATE KEY-----\nnext",
+        "-----BEGIN RSA PRIVATE KEY-----[redacted]-----END RSA PRIVATE KEY-----\nnext",
+    ),
+    ("-----BEGIN PRIVATE KEY-----\\nFAKE and no end", "-----BEGIN PRIVATE KEY-----[redacted]"),
+    ("https://" + "FAKE" * 5 + "@git.example/a.git", "https://[redacted]@git.example/a.git"),
+    ("POST https://hooks.slack.com/services/T0/B0/FAKE 404", "POST https://hooks.slack.com/services/[redacted] 404"),
+    ("https://discord.com/api/webhooks/123/FAKE?wait=1", "https://discord.com/api/webhooks/123/[redacted]?wait=1"),
+    (
+        "https://api.telegram.org/bot1234567:" + "FAKE" * 8 + "/getMe",
+        "https://api.telegram.org/bot1234567:[redacted]/getMe",
+    ),
     ("żółć password=FAKE żółć \udc97", "żółć password=[redacted] żółć \udc97"),
     *((f"Incorrect key provided: {key}.", f"Incorrect key provided: {MASK}.") for key in SHAPED),
 ]
@@ -135,6 +168,11 @@ def test_what_looks_like_a_credential_is_masked(text: str, expected: str) -> Non
         "Authorization: header is missing; cookie: required",
         "risk-assessment-of-the-whole-department",
         "2026-05-01T12:00:00Z",
+        "pass --token to the command, or --password; --api-key -v, --token-limit 40000, --tokens 12",
+        "1 validation error for X\nkeys\n  Input should be a string [type=string_type, input_value=7, input_type=int]",
+        "usage: x [--password PASSWORD] [--api-key API_KEY] --db-password DB_PASSWORD",
+        "-----BEGIN PUBLIC KEY----- and -----END PRIVATE KEY-----",
+        "https://ann@example.org/inbox, npm_config_cache, hf_hub_download",
     ],
 )
 @pytest.mark.seed("BND-52")
@@ -145,6 +183,7 @@ def test_a_harmless_text_stays_word_for_word(text: str) -> None:
 UNITS = [
     "authorization: bearer x, ", "'authorization: x' ", "authorization: ", "('cookie', ", 'password="', "password='a\\' ", "secret=[",
     '"token":"', "&key=b", "a://b:", "a://b:c@", "-eyJ", "pass", "key ", "key.k-[]%", "bearer ", "sk-aaaaaaaaaaaaaaa.", "a://b:/",
+    "--token ", "token\n input_value=", "'--token', ", "-----begin private key-----", "https://aaaaaaaaaaaaaaaaaaaa", "/bot12345:", "sg.aaaaaaaaaaaaaaaaa.",
     'token=\\\\"', "eyJaaaaaaaaa.", "basic a1 ", "api_key: {", "cookie=", "http://a:'@",
 ]  # fmt: skip
 

@@ -140,6 +140,11 @@ def test_a_number_of_seconds_is_kept(seconds: Any) -> None:
         (lambda: Failure("refused", retryable="no"), "retryable of a failure must be True, False or None, "),  # pyright: ignore
         (lambda: Failure("exception", 5), "type of a failure must be a str or None, not int."),  # pyright: ignore
         (lambda: ToolResult.failed(7), "must be text or an exception, not int"),  # pyright: ignore
+        (
+            lambda: ToolResult.ok(1, parts=Part("text", text="x")),  # pyright: ignore
+            "parts must be a list of parts, not Part. Put it into a list.",
+        ),
+        (lambda: ToolResult.ok(1, parts=5), "parts must be a list of parts, not int. Put it into a list."),  # pyright: ignore
     ],
 )
 def test_misuse_raises_and_names_the_mend(make: Any, message: str) -> None:
@@ -231,10 +236,11 @@ def test_an_error_text_is_never_empty(message: Any, text: str) -> None:
     assert ToolResult.failed(message).error == text
 
 
-def test_an_exception_whose_text_raises_is_still_named() -> None:
+@pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
+def test_an_exception_whose_text_raises_is_still_named(error: type[BaseException]) -> None:
     class Hostile(Exception):
         def __str__(self) -> str:
-            raise RuntimeError("no text")
+            raise error("no text")
 
     assert ToolResult.failed(Hostile()).error == "Hostile"
 
@@ -286,7 +292,7 @@ def test_an_http_status_is_found_on_the_error_itself_and_a_property_that_raises_
     codes = [
         f.code for e in (StatusError(), Unready(), named(), ConnectTimeout()) if (f := ToolResult.failed(e).failure)
     ]
-    assert codes == ["rate_limited", "exception", "timeout", "exception"]
+    assert codes == ["rate_limited", "exception", "timeout", "timeout"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import math
 import re
 import sys
 import uuid
-from collections import deque
+from collections import UserString, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
 from decimal import Decimal
 from functools import lru_cache
@@ -298,6 +298,7 @@ _COMMON: tuple[tuple[Callable[[Any], bool], Shaper], ...] = (
     (dataclasses.is_dataclass, _dataclass),
     (lambda c: hasattr(c, "_fields") and issubclass(c, tuple), _named_tuple),
     (lambda c: issubclass(c, BaseException), _exception),
+    (lambda c: issubclass(c, UserString), lambda x: Again(x.data)),  # a sequence of its own kind, for ever
     (lambda c: all(hasattr(c, a) for a in ("columns", "head", "shape")), _frame),
     (lambda c: hasattr(c, "dtype") and (hasattr(c, "tolist") or hasattr(c, "to_list")), _array),
 )
@@ -330,6 +331,8 @@ _TEXTUAL = frozenset(
 
 
 def _plain_unknown(x: object) -> Shape:
+    if kind_of(x) == "NAType":  # what pandas has for a missing value in a column that is no float
+        return Leaf(None)
     if any(class_name(base) in _TEXTUAL for base in type(x).__mro__):
         return Leaf(str(x))
     return Object((("type", type_name(x)), ("text", _text_of(x))))

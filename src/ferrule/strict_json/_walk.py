@@ -145,7 +145,9 @@ class _Walk:
                 self.expand(target, key, x, depth)
             else:
                 target[key] = self.bounded(leaf(x), x)
-        except Exception as error:  # whatever the object's own code raises: a value must not fail because of its looks
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # whatever the object's own code raises: a value must not fail by its looks
             if error is self.failure:
                 raise
             target[key] = self.mark(x, f"unreadable, {kind_of(error)}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
 
 from ferrule.errors import UsageError
 from ferrule.lazy import LazyModule
+from ferrule.strict_json import is_a, kind_of
 from ferrule.suspension import Answer, Request
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ class Variables:
     Args:
         values: What they hold at first.
 
+    Raises:
+        UsageError: `values` is no mapping.
+
     Since 0.1.
     """
 
@@ -46,7 +51,10 @@ class Variables:
 
     def __init__(self, values: Mapping[str, Any] | Variables | None = None) -> None:
         """Copy the values."""
-        self._values: dict[str, Any] = dict(values.items()) if values is not None else {}
+        try:
+            self._values: dict[str, Any] = dict(values.items()) if values is not None else {}
+        except AttributeError:
+            raise UsageError(f"variables must be a mapping, not {kind_of(values)}.") from None
         self._changes: dict[str, Any] = {}
         self._arguments: Mapping[str, Any] = {}
 
@@ -223,7 +231,7 @@ class Context(Generic[Deps]):
         """Keep what the caller knows."""
         self.run_id = run_id
         self.attempt = attempt
-        self.answers = tuple(answers)
+        self.answers = _pairs(answers) if answers else ()
         self._state = state
         self.state: dict[str, Any] = state if state is not None else {}
         self.deps: Deps = deps
@@ -366,3 +374,11 @@ class Context(Generic[Deps]):
                 raise AskMismatch(f"question {n + 1} was {was} before the answer and is {now} now")
             return answer
         raise Suspend(Request(f"{self.call_id}/{n + 1}", kind, prompt, url, data, expiresAt, preview))
+
+
+def _pairs(answers: Sequence[tuple[Request, Answer]]) -> tuple[tuple[Request, Answer], ...]:
+    with suppress(TypeError, ValueError):  # nothing to iterate, or no two
+        pairs = tuple((request, answer) for request, answer in answers)
+        if all(is_a(request, Request) and is_a(answer, Answer) for request, answer in pairs):
+            return pairs
+    raise UsageError("answers of a Context must be pairs of a Request and its Answer: answers=[(request, answer)].")

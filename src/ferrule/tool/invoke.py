@@ -11,7 +11,7 @@ import time
 from collections.abc import Coroutine, Mapping
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.errors import UsageError
 from ferrule.exception import leaves_of
@@ -102,6 +102,11 @@ async def execute(
     Since 0.1.
     """
     inner = None if context is None and tool.injected == () else _for_call(tool, values, context)
+    if inner is not None and inner.shortened and inner.deadline is not None and inner.deadline <= time.monotonic():
+        text = f"Tool {tool.name!r} was not started: the deadline of its caller is over."
+        return ToolResult.failed(text, code="timeout")
+    result: ToolResult | None = None
+    raised: BaseException | None = None
     try:
         if tool.runs == "step":
             value = _step(tool.start(values, inner))
@@ -114,7 +119,12 @@ async def execute(
         else:
             result = await Attempt(tool, values, inner, text, late).run()
     except BaseException as error:
-        result = _from_error(error, once=tool.effect == "once")
+        raised = error
+    if result is None:  # out of the handler, where what the caller itself handles can be told apart
+        try:
+            result = _from_error(cast("BaseException", raised), once=tool.effect == "once")
+        finally:
+            raised = None  # its traceback holds this frame
     if context is not None and inner is not None and not inner.cancelled() and result.status != "suspended":
         context.variables.apply(inner.variables)
     limit = tool.max_output

@@ -121,11 +121,11 @@ async def run_process(
     Raises:
         FileNotFoundError: There is no such program, or no such `cwd`.
         PermissionError: It may not be executed.
-        UsageError: `argv` is one text, or empty.
+        UsageError: `argv` is one text, or empty, or holds something else than text.
 
     Since 0.1.
     """
-    if isinstance(argv, str | bytes) or not argv:
+    if isinstance(argv, str | bytes) or not argv or not all(isinstance(word, str | os.PathLike) for word in argv):  # pyright: ignore
         raise UsageError('argv must be a list of words, for example ["git", "status"]; no shell splits a text.')
     return await _run(argv, input, cwd, env, timeout, grace, (max_output, max_output))
 
@@ -568,7 +568,7 @@ def _outcome(function: object, done: Completed) -> Outcome:
 
 def _returns(function: object) -> Any:
     try:
-        return typing.get_type_hints(function_of(function), include_extras=True).get("return")
+        return typing.get_type_hints(function_of(function), None, {}, include_extras=True).get("return")
     except Exception:  # what an annotation written as text says is evaluated only here
         return None
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final, Generic, Literal, ParamSpec, TypeVar, c
 
 from ferrule.errors import ToolDefinitionError
 from ferrule.result import ToolResult
+from ferrule.strict_json import clean
 from ferrule.tool.body.attempt import Runs, how_it_runs
 from ferrule.tool.context import Context
 from ferrule.tool.invoke import invoke, invoke_check, invoke_preview
@@ -54,7 +55,7 @@ class ToolDefinition:
     @property
     def schema(self) -> Schema:
         """The parameters as a JSON Schema, an object."""
-        return _schema_of(self.parameters)
+        return _schema_from(self.parameters, self.name) or {"type": "object"}
 
 
 def _schema_of(parameters: Mapping[str, Any]) -> Schema:
@@ -65,6 +66,17 @@ def _schema_of(parameters: Mapping[str, Any]) -> Schema:
     named = cast("Mapping[str, Mapping[str, Any]]", parameters)
     properties = {n: {k: v for k, v in p.items() if k != "required"} for n, p in named.items()}
     return {"type": "object", "properties": properties, "required": [n for n, p in named.items() if p.get("required")]}
+
+
+def _schema_from(given: Any, name: str) -> Schema | None:
+    """The schema that was given for a tool, or None for any arguments."""
+    if given is None or isinstance(given, Mapping):
+        return None if given is None else _schema_of(cast("Mapping[str, Any]", given))
+    if isinstance(given, ToolDefinition):
+        return given.schema
+    raise ToolDefinitionError(
+        f"the schema of tool {name!r} is {type(given).__name__}. Give a ToolDefinition or a JSON Schema, a dict."
+    )
 
 
 def _has_type(value: Any) -> bool:
@@ -95,6 +107,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "on_unknown": (lambda v: v in (None, "ask", "fail"), "'ask', 'fail' or None"),
     "retries": (lambda v: v is None or (_is_number(0)(v) and isinstance(v, int)), "a count from 0, or None"),
     "concurrency": (lambda v: v is None or (_is_positive(v) and isinstance(v, int)), "a count from 1, or None"),
+    **dict.fromkeys(("serial", "thread", "omit_blank", "process"), (lambda v: isinstance(v, bool), "True or False")),
     "max_output": (lambda v: v is None or (_is_positive(v) and isinstance(v, int)), "a number of characters, or None"),
 }
 
@@ -137,7 +150,7 @@ class Tool(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Check the declaration when the class is written."""
         super().__init_subclass__(**kwargs)
-        given = {k: v for k in _CHECKS if not isinstance(v := getattr(cls, k), property) and not hasattr(v, "__get__")}
+        given = {k: v for k in _CHECKS if not hasattr(v := getattr(cls, k, False), "__get__")}
         _check_declaration(cls.__name__, given)
 
     @property
@@ -210,9 +223,7 @@ class Tool(ABC):
     @functools.cached_property
     def parameters(self) -> Parameters:
         """What the tool takes: a schema and its check."""
-        given = self.definition
-        schema = given.schema if isinstance(given, ToolDefinition) else given
-        return SchemaParameters(schema, self.name)
+        return SchemaParameters(_schema_from(self.definition, self.name), self.name)
 
     @functools.cached_property
     def output_check(self) -> OutputCheck | None:
@@ -329,14 +340,14 @@ class FunctionTool(Tool, Generic[P, R]):
             self._settle(read, read.injected, read.returns, read.description)
         else:
             injected, taken, about, returns = read_around(self.function, Context, name)
-            self._settle(SchemaParameters(self.schema, name, taken), injected, returns, about)
+            self._settle(SchemaParameters(_schema_from(self.schema, name), name, taken), injected, returns, about)
 
     def _settle(self, parameters: Parameters, injected: tuple[str, ...], returns: Any, about: str) -> None:
         """Keep what follows from the declaration, so that no call works it out again."""
         if self.process:
             self._check_process(injected)
         for key, value in {
-            "description": self.description or about,
+            "description": clean(self.description or about),
             "parameters": parameters,
             "injected": injected,
             "output_check": output_check(self.output_schema, returns, self.name),

@@ -86,7 +86,10 @@ class Toolset:
 
         Raises:
             UnknownToolError: A name to keep is not there.
+            UsageError: `keep` is neither a test nor names.
         """
+        if not callable(keep) and not isinstance(keep, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"filter of a Toolset needs a test of a tool, or names, not {type(keep).__name__}.")
         if callable(keep):
             return Toolset({n: t for n, t in self._tools.items() if keep(t)})
         names = [keep] if isinstance(keep, str) else list(keep)
@@ -97,7 +100,12 @@ class Toolset:
 
         Args:
             prefix: For example `github_`.
+
+        Raises:
+            UsageError: `prefix` is no text.
         """
+        if not isinstance(prefix, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"the prefix of a Toolset must be text, not {type(prefix).__name__}.")
         return Toolset({prefix + n: t for n, t in self._tools.items()})
 
     def find(self, name: str) -> Tool | None:

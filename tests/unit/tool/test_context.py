@@ -135,6 +135,20 @@ def test_a_connection_that_nobody_configured_is_named() -> None:
     assert Context(connections={"crm": 7}.__getitem__).connection("crm") == 7
 
 
+@pytest.mark.parametrize("values", [5, "x", [("a", 1)]], ids=repr)
+def test_variables_that_are_no_mapping_are_wrong_use(values: Any) -> None:
+    for make in (Variables, lambda found: Context(variables=found)):  # pyright: ignore
+        with pytest.raises(UsageError, match=f"^variables must be a mapping, not {type(values).__name__}\\.$"):
+            make(values)
+
+
+@pytest.mark.parametrize("answers", [5, [5], [("r1", "yes")], [Answer("r1", True)], [(Answer("r1", True),)]], ids=repr)
+def test_answers_without_their_requests_are_wrong_use(answers: Any) -> None:
+    expected = r"^answers of a Context must be pairs of a Request and its Answer: answers=\[\(request, answer\)\]\.$"
+    with pytest.raises(UsageError, match=expected):
+        Context(answers=answers)
+
+
 def test_the_latest_answer_is_at_hand() -> None:
     assert Context().answer is None
     given = Answer("r1", True)

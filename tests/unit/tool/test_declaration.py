@@ -30,12 +30,18 @@ def refusal(make: Any, *args: Any, **kwargs: Any) -> str:
     return str(caught.value)
 
 
+NAMED: dict[str, Any] = {"n": {"type": "integer", "required": True}, "to": {"type": "string"}}
+
 # -- options ----------------------------------------------------------------------------------------------------
 
 WRONG: list[tuple[str, Any, str]] = [
     ("effect", "write", "effect of tool 'find' is 'write'. Use one of read, idempotent, once."),
     ("effect", None, "effect of tool 'find' is None. Use one of read, idempotent, once."),
     ("effect", [], "effect of tool 'find' is list. Use one of read, idempotent, once."),
+    *(
+        (k, "no", f"{k} of tool 'find' is 'no'. Use True or False.")
+        for k in ("serial", "thread", "omit_blank", "process")
+    ),
     ("timeout", 0, "timeout of tool 'find' is 0. Use seconds, above 0."),
     ("timeout", -1.5, "timeout of tool 'find' is -1.5. Use seconds, above 0."),
     ("timeout", "10", "timeout of tool 'find' is '10'. Use seconds, above 0."),
@@ -322,6 +328,20 @@ def test_an_unusable_definition_is_refused_with_the_tool() -> None:
     made = class_tool({"type": "nope"})
     with pytest.raises(ToolDefinitionError, match=r"^the schema of tool 'look' is no usable JSON Schema: "):
         _ = made.parameters
+
+
+@pytest.mark.parametrize("given", [5, "x", True, [{"type": "object"}]], ids=repr)
+def test_a_definition_of_another_kind_is_refused_with_the_tool(given: Any) -> None:
+    expected = f"is {type(given).__name__}. Give a ToolDefinition or a JSON Schema, a dict."
+    assert f"the schema of tool 'look' {expected}" == refusal(lambda: class_tool(given).parameters)
+    assert f"the schema of tool 'find' {expected}" == refusal(FunctionTool, find, schema=given)
+    assert f"the schema of tool 'look' {expected}" == refusal(lambda: ToolDefinition("look", "", given).schema)
+
+
+@pytest.mark.parametrize("form", [ToolDefinition("look", "", NAMED), NAMED], ids=["ToolDefinition", "map"])
+def test_a_map_from_names_to_types_is_short_for_a_schema(form: Any) -> None:
+    expected = {"type": "object", "properties": {"n": {"type": "integer"}, "to": {"type": "string"}}, "required": ["n"]}
+    assert expected == class_tool(form).parameters.schema
 
 
 def test_a_given_schema_leaves_context_description_and_output_to_the_function() -> None:

@@ -19,7 +19,7 @@ import pytest
 from tests.clock import run
 from tests.unit.values import ENDLESS, HOSTILE, shrink
 
-from ferrule import Answer, Context, Part, Request, Tool, ToolResult, UsageError, Variables, tool
+from ferrule import Answer, Context, Failure, Part, Request, Tool, ToolResult, UsageError, Variables, tool
 from ferrule.tool.body.attempt import how_it_runs
 from ferrule.tool.invoke import execute, invoke
 
@@ -132,6 +132,17 @@ def test_the_last_yield_of_an_async_generator_is_the_value_and_the_others_progre
     result = run(count.call({"n": 3}, Context(on_progress=seen.append)))
     assert (result.value, seen) == (2, [0, 1])
     assert run(count.call({"n": 0})).value is None
+
+
+def test_a_generator_that_never_waits_meets_its_deadline() -> None:
+    @tool(effect="read", timeout=0.05)
+    async def endless() -> AsyncIterator[int]:
+        while True:
+            yield 1
+
+    failure = asyncio.run(endless.call()).failure
+    assert failure is not None
+    assert failure.code == "timeout"
 
 
 # -- what a tool raises -----------------------------------------------------------------------------------------
@@ -685,6 +696,47 @@ def test_what_an_abandoned_thread_ends_with_is_told_as_a_result(ends: Any) -> No
     asyncio.run(main())
     expected = ToolResult.failed(ends) if isinstance(ends, BaseException) else ToolResult.ok(ends)
     assert late == [expected]
+
+
+def test_what_an_abandoned_thread_raises_is_not_logged_by_asyncio(caplog: pytest.LogCaptureFixture) -> None:
+    release = threading.Event()
+
+    @tool(effect="read", timeout=0.05)
+    def stuck() -> None:
+        release.wait(30)
+        raise ValueError("password=FAKE")
+
+    async def main() -> None:
+        told = asyncio.Event()
+        await invoke(stuck, late=lambda result: told.set())
+        release.set()
+        await asyncio.wait_for(told.wait(), 30)
+
+    asyncio.run(main())
+    gc.collect()
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("given", ["function", "value"])
+def test_an_abandoned_generator_is_closed_where_it_yields(given: str) -> None:
+    closed = threading.Event()
+
+    def endless() -> Generator[None, None, None]:
+        try:
+            while True:
+                yield
+        finally:
+            closed.set()
+
+    async def gives() -> Any:
+        await asyncio.sleep(0)
+        return endless()
+
+    stuck = tool(effect="read", timeout=0.05)(endless if given == "function" else gives)
+    failure = asyncio.run(stuck.call()).failure
+    assert failure is not None
+    assert failure.code == "timeout"
+    assert closed.wait(30)
 
 
 @pytest.mark.case("C109")
@@ -1330,9 +1382,26 @@ def hidden(cause: BaseException) -> BaseException:
     return error
 
 
+def handled(cause: BaseException, error: BaseException, *, told: bool = True) -> BaseException:
+    """An error raised while another is handled; `told` unless it says `from None`."""
+    try:
+        try:
+            raise cause
+        except type(cause):
+            if told:
+                raise error  # noqa: B904 - the form most handlers have
+            raise error from None
+    except type(error) as raised:
+        return raised
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
+        (handled(ConnectionResetError(), RuntimeError("bank client failed")), "outcome_unknown"),
+        (handled(handled(TimeoutError(), KeyError(1)), ValueError()), "outcome_unknown"),
+        (handled(TimeoutError(), ValueError("no such account"), told=False), "exception"),
+        (handled(ConnectionRefusedError(), RuntimeError("bank client failed")), "exception"),
         (hidden(TimeoutError()), "outcome_unknown"),
         (hidden(hidden(ConnectionResetError())), "outcome_unknown"),
         (asyncio.IncompleteReadError(b"", 5), "outcome_unknown"),
@@ -1349,3 +1418,57 @@ def test_a_lost_connection_behind_an_error_leaves_open_what_happened(error: Base
     failure = run(charge.call()).failure
     assert failure is not None
     assert failure.code == code
+
+
+@pytest.mark.parametrize("runs", ["step", "task", "stream", "thread", "generator", "inline"])
+def test_a_call_whose_time_is_over_is_not_started(runs: str) -> None:
+    seen: list[int] = []
+    over = Context[Any](deadline=time.monotonic() - 1)
+    result = run(bodies(lambda: seen.append(1), effect="once")[runs].call({}, over))
+    assert result.failure == Failure("timeout")
+    assert (
+        result.output
+        == f"Tool {bodies(lambda: None)[runs].name!r} was not started: the deadline of its caller is over."
+    )
+    assert seen == []
+
+
+# What clients of HTTP, mail, databases, models and processes call too long a wait, a lost connection, and none at all.
+NAMED = {
+    "ReadTimeout": "timeout", "ReadTimeoutError": "timeout", "APITimeoutError": "timeout", "TimeoutExpired": "timeout",
+    "TimedOut": "timeout", "DeadlineExceeded": "timeout", "NetworkTimeout": "timeout", "ServerTimeoutError": "timeout",
+    "RemoteProtocolError": "unavailable", "SMTPServerDisconnected": "unavailable", "ConnectionClosedError": "unavailable",
+    "ConnectionDoesNotExistError": "unavailable", "APIConnectionError": "unavailable", "NetworkError": "unavailable",
+    "ClientPayloadError": "unavailable", "IncompleteRead": "unavailable", "SSLEOFError": "unavailable",
+    "AutoReconnect": "unavailable",
+}  # fmt: skip
+NEVER_MADE = {
+    "ConnectTimeout": "timeout", "ConnectTimeoutError": "timeout", "ConnectError": "unavailable",
+    "ClientConnectorError": "unavailable", "SMTPConnectError": "unavailable", "NewConnectionError": "unavailable",
+    "EndpointConnectionError": "unavailable", "UnknownAccount": "exception",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "code"), [*NAMED.items(), *NEVER_MADE.items()])
+def test_a_lost_connection_is_known_by_the_names_that_clients_give_it(name: str, code: str) -> None:
+    def fail() -> None:
+        raise type(name, (Exception,), {})("x")
+
+    failures = [run(tool(effect=effect)(fail).call()).failure for effect in ("read", "once")]
+    assert [code, "outcome_unknown" if name in NAMED else code] == [f.code for f in failures if f is not None]
+
+
+@pytest.mark.parametrize("runs", ["step", "task", "thread", "inline"])
+def test_what_the_caller_handles_is_not_behind_the_error_of_a_tool(runs: str) -> None:
+    def fail() -> None:
+        raise ValueError("no such account")
+
+    async def main() -> ToolResult:
+        try:
+            raise TimeoutError
+        except TimeoutError:
+            return await bodies(fail, effect="once")[runs].call()
+
+    failure = run(main()).failure
+    assert failure is not None
+    assert failure.code == "exception"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import partial
 from ipaddress import IPv4Address
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypedDict
 from uuid import UUID
@@ -478,3 +479,10 @@ def test_any_limit_holds_and_a_notice_is_whole_or_a_mark(text: str, limit: int, 
 def test_what_a_tool_keeps_under_the_same_name_is_not_lost() -> None:
     result = bounded(ToolResult("x" * 300, False, {"full_output": "mine", "a": 1}), 200, None)
     assert result.metadata == {"full_output": "x" * 300, "full_output_of_tool": "mine", "a": 1}
+
+
+@pytest.mark.parametrize("made", [Size, partial(Size, width=1), Order], ids=["dataclass", "partial", "model"])
+def test_a_class_gives_its_objects_though_its_constructor_is_annotated_with_none(made: Any) -> None:
+    arguments = {"number": "A-1"} if made is Order else {"width": 1}
+    result = run(tool(name="make", effect="read")(made).call(arguments))
+    assert result == ToolResult.ok(Order(number="A-1") if made is Order else Size(1))

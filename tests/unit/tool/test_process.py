@@ -148,7 +148,7 @@ def test_a_file_that_may_not_be_executed_is_the_callers_to_report(tmp_path: Path
         run(run_process([str(tmp_path / "data")]))
 
 
-@pytest.mark.parametrize("argv", ["ls -l", b"ls", []], ids=["text", "bytes", "nothing"])
+@pytest.mark.parametrize("argv", ["ls -l", b"ls", [], ["ls", 5]], ids=["text", "bytes", "nothing", "no text"])
 def test_a_command_that_is_no_list_of_words_is_refused(argv: Any) -> None:
     with pytest.raises(UsageError, match=r'argv must be a list of words, for example \["git", "status"\]'):
         run(run_process(argv))

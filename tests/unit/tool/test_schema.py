@@ -351,6 +351,46 @@ def test_a_dataclass_of_another_module_with_string_annotations_is_described(monk
     assert values["target"] == vars(other)["Config"](1, "a", vars(other)["Inner"](dt.date(2024, 5, 1)))
 
 
+@pytest.mark.parametrize("future", ["", "from __future__ import annotations\n"])
+@pytest.mark.parametrize("written", ['Optional["Item"]', 'List["Item"]', 'Annotated["Item", 1]', 'Dict[str, "Item"]'])
+def test_classes_of_one_name_in_two_modules_are_told_apart(written: str, future: str) -> None:
+    described_as: list[Any] = []
+    for key in ("a", "b"):
+        namespace: dict[str, Any] = {"__name__": f"module_{key}"}
+        source = f"""{future}
+from typing import *
+class Item(TypedDict):
+    {key}: int
+def take(item: {written}) -> {written}: ...
+"""
+        exec(source, namespace)
+        made = FunctionTool(namespace["take"])
+        described_as.append(list(made.parameters.schema["$defs"]["Item"]["properties"]))
+    assert described_as == [["a"], ["b"]]
+
+
+def test_what_a_caller_calls_by_the_same_names_is_not_what_a_function_names() -> None:
+    source = """
+        from __future__ import annotations
+        from typing_extensions import TypedDict
+        from ferrule import tool
+        class Order(TypedDict):
+            number: int
+        def make():
+            class Item(TypedDict):
+                weight: int
+            @tool
+            def take(item: Item, order: Order, note: str) -> None: ...
+            return take
+    """
+    namespace: dict[str, Any] = {"__name__": "module_of_a_factory"}
+    exec(textwrap.dedent(source), namespace)
+    Order = Item = str = float  # noqa: F841 # pyright: ignore
+    schema = namespace["make"]().parameters.schema
+    assert {k: list(v["properties"]) for k, v in schema["$defs"].items()} == {"Item": ["weight"], "Order": ["number"]}
+    assert schema["properties"]["note"] == {"type": "string"}
+
+
 def test_classes_local_to_a_function_are_found_from_string_annotations() -> None:
     class Here(BaseModel):
         x: int
@@ -960,8 +1000,15 @@ def test_a_schema_is_equal_in_another_process() -> None:
         """
         import json
         from ferrule.tool.context import Context
+        from pydantic import BaseModel, Field
         from ferrule.tool.schema.signature import read_signature
-        def f(a: int, b: "str | None" = None, **c: float): ...
+        NAMES = {str(i) for i in range(20)}
+        class Model(BaseModel):
+            names: set[str] = NAMES
+        def f(
+            a: int, b: "str | None" = None, d: set[str] = NAMES, e: "frozenset[int | str]" = frozenset({10, 2, "x"}),
+            f: Model | None = None, g: set[str] = Field(default=NAMES), **c: float,
+        ): ...
         print(json.dumps(read_signature(f, Context, "f").schema))
         """
     )
@@ -976,6 +1023,8 @@ def test_a_schema_is_equal_in_another_process() -> None:
         check=True,
     )
     assert there.stdout.strip() == namespace["told"]
+    shown = parse(namespace["told"])["properties"]
+    assert (shown["d"]["default"], shown["e"]["default"]) == (sorted(namespace["NAMES"]), ["x", 10, 2])
 
 
 # -- the schema and the check agree -----------------------------------------------------------------------------

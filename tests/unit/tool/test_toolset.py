@@ -280,6 +280,14 @@ def test_definitions_show_name_description_and_schema() -> None:
     assert definition.parameters["required"] == ["q"]
 
 
+def test_a_filter_and_a_prefix_of_another_kind_are_wrong_use() -> None:
+    tools: Any = Toolset([search])
+    with pytest.raises(UsageError, match=r"^filter of a Toolset needs a test of a tool, or names, not int\.$"):
+        tools.filter(5)
+    with pytest.raises(UsageError, match=r"^the prefix of a Toolset must be text, not int\.$"):
+        tools.prefix(5)
+
+
 @pytest.mark.parametrize("name", [None, 3, b"search", ["search"]])
 def test_a_name_that_is_no_text_is_wrong_use(name: Any) -> None:
     with pytest.raises(UsageError, match=f"must be text, not {type(name).__name__}"):

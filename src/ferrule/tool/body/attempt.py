@@ -142,8 +142,8 @@ class Attempt:
     """
 
     __slots__ = (
-        "context", "expired", "finish", "give_up", "late", "limit", "loop", "start", "task", "text", "tool", "until",
-        "values",
+        "context", "expired", "finish", "give_up", "late", "left", "limit", "loop", "start", "task", "text", "tool",
+        "until", "values",
     )  # fmt: skip
 
     def __init__(
@@ -163,6 +163,7 @@ class Attempt:
         self.text = text
         self.late = late
         self.expired = False
+        self.left = False  # whether nobody waits any more
         self.start = start
         self.finish = finish
         self.loop = asyncio.get_running_loop()
@@ -306,6 +307,7 @@ class Attempt:
             return await self.in_task(value) if is_live(value) else value
         if future.cancel():
             return self._not_started()
+        wrapped.cancel()  # or asyncio would log, word for word, what the body raises later on
         self._watch_thread(future)
         return self._timed_out("It may still be running")
 
@@ -349,6 +351,7 @@ class Attempt:
         return ended
 
     def _abandon(self) -> None:
+        self.left = True
         if self.context is not None:
             self.context.cancel()
 
@@ -361,6 +364,8 @@ class Attempt:
         return described(self.tool, value) if self.finish is None else self.finish(value)
 
     def _report(self, value: Any) -> None:
+        if self.left:  # a generator can be stopped where it yields, in a thread too
+            raise asyncio.CancelledError
         if self.context is not None:
             self.context.progress(value)
 

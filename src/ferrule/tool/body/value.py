@@ -74,6 +74,7 @@ async def _last(stream: AsyncGenerator[Any, Any], report: Callable[[Any], None])
         async for value in stream:
             if held:
                 report(held.pop())
+                await asyncio.sleep(0)  # one that never waits would hold the event loop, and outlast its deadline
             held.append(value)
     finally:
         await stream.aclose()

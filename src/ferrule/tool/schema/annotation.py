@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import inspect
 import sys
@@ -120,7 +121,9 @@ def hints_of(function: Callable[..., Any], name: str) -> dict[str, Any]:
     """
     target = innermost(function)
     try:
-        return typing.get_type_hints(target, include_extras=True)
+        # `typing` shares `Optional["Order"]` between modules, and with it what that stood for in the first of them;
+        # not where names of its own are given.
+        return typing.get_type_hints(target, None, {}, include_extras=True)
     except Exception:  # an annotation may be any expression; alone, each tells whose fault it is
         pass
     found: dict[str, Any] = {}
@@ -148,6 +151,9 @@ def _resolve(annotation: Any, target: Any) -> Any:
 def local_names(target: Any) -> dict[str, Any]:
     """Names visible where a function was written: its closure, then the frames that are defining the tool.
 
+    What its module or Python itself has under a name stands before what a
+    frame has under it that is not around the function: a caller's own names.
+
     Args:
         target: A function or class.
 
@@ -160,8 +166,11 @@ def local_names(target: Any) -> dict[str, Any]:
         if not frame.f_globals.get("__name__", "").startswith("ferrule."):
             frames.append(frame)
         frame = frame.f_back
+    module = vars(sys.modules.get(getattr(target, "__module__", ""), builtins))
+    known = {*vars(builtins), *getattr(target, "__globals__", module)}
     for f in reversed(frames[:3]):
-        found.update(f.f_locals)
+        is_around = getattr(target, "__qualname__", "").startswith(f.f_code.co_qualname + ".")
+        found.update({k: v for k, v in f.f_locals.items() if is_around or k not in known})
     cells = (
         zip(target.__code__.co_freevars, target.__closure__ or (), strict=False) if hasattr(target, "__code__") else ()
     )

@@ -160,7 +160,7 @@ def _written(arguments: Mapping[str, Any]) -> bytes:
     except RecursionError:
         reason = "nested too deeply"
     except ValueError:
-        reason = "NaN, an infinity, or a value that contains itself"
+        reason = "NaN, an infinity, an integer of too many digits, or a value that contains itself"
     except TypeError as error:
         reason = str(error)
     except Exception as error:  # the objects' own code

@@ -13,7 +13,7 @@ import json
 import re
 import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Union, cast, get_args, get_origin
 from weakref import WeakKeyDictionary
@@ -25,7 +25,7 @@ from pydantic_core import PydanticSerializationError, SchemaValidator, to_jsonab
 
 from ferrule.errors import ToolDefinitionError
 from ferrule.lazy import LazyModule
-from ferrule.strict_json import kind_of, parse
+from ferrule.strict_json import dumps, is_a, kind_of, parse
 from ferrule.tool.schema.annotation import first_sentence, hints_of, innermost, local_names, own_names, readable
 from ferrule.tool.schema.arguments import EXACT, Fault, json_type, path_text, refuse_taken, with_digits
 from ferrule.tool.schema.docstring import About, parse_docstring
@@ -153,6 +153,9 @@ class _Lean(GenerateJsonSchema):
         made = super().default_schema(schema)
         return made if _is_json(schema.get("default")) else {k: v for k, v in made.items() if k != "default"}
 
+    def encode_default(self, dft: Any) -> Any:
+        return _in_order(dft, super().encode_default(dft))
+
     def timedelta_schema(self, schema: Any) -> Any:
         return {"anyOf": [{"type": "number", "description": "Seconds."}, {"type": "string", "format": "duration"}]}
 
@@ -188,7 +191,17 @@ def _is_json(value: Any) -> bool:
 
 
 def _plain(default: Any) -> Any:
-    return to_jsonable_python(default, by_alias=True, bytes_mode="base64")
+    return _in_order(default, to_jsonable_python(default, by_alias=True, bytes_mode="base64"))
+
+
+def _in_order(default: Any, shown: Any) -> Any:
+    """The elements of a set in the same order in every process, so that providers find the tool in their caches."""
+    if not is_a(default, Set):
+        return shown
+    try:
+        return sorted(shown)
+    except TypeError:  # kinds that do not compare
+        return sorted(shown, key=dumps)
 
 
 _known: WeakKeyDictionary[Any, dict[tuple[type, str, bool], Signature]] = WeakKeyDictionary()
@@ -260,7 +273,10 @@ def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Paramet
 
 
 def _all_hints(function: Callable[..., Any], parameters: list[inspect.Parameter], name: str) -> dict[str, Any]:
-    return {p.name: p.annotation for p in parameters if p.annotation is not p.empty} | hints_of(function, name)
+    hints = {p.name: p.annotation for p in parameters if p.annotation is not p.empty} | hints_of(function, name)
+    if getattr(innermost(function), "__name__", "") == "__init__":  # it returns None, and the class an object
+        hints.pop("return", None)
+    return hints
 
 
 def _about(function: Callable[..., Any], parameters: list[inspect.Parameter], name: str) -> About:
