@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ferrule.agent.agent import Agent
-from ferrule.agent.agent import Session as Conversation
 from ferrule.cli.arguments import read_source
 from ferrule.cli.ask import ask_on_terminal, can_ask, say_request
 from ferrule.cli.envelope import event_data, run_data
@@ -18,11 +16,17 @@ from ferrule.cli.output import Format, json_text, printable
 from ferrule.cli.progress import Progress
 from ferrule.cli.session import Session, command
 from ferrule.errors import UsageError
-from ferrule.runtime.event import Event
-from ferrule.runtime.outcome import RunResult
+from ferrule.lazy import LazyModule
 from ferrule.suspension import Answer, Request
 
-AnyAgent = Agent[Any, Any]
+if TYPE_CHECKING:
+    from ferrule.agent import agent as agents
+    from ferrule.app import AnyAgent
+    from ferrule.runtime.event import Event
+    from ferrule.runtime.outcome import RunResult
+else:
+    agents = LazyModule("ferrule.agent.agent")
+
 NameArgument = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, as `ferrule doctor` lists it.")]
 _PIECES: Final = ("text", "reasoning", "call")
 _QUIT: Final = "/quit"
@@ -73,15 +77,14 @@ def register_agent(root: typer.Typer) -> None:
         agent = session.load().agent(name)
         _settle_format(session, True, "a chat has many answers, and -o json is one object")
         session.note(f"{agent.name} ({agent.models[0].name}) listens. {_QUIT} or Ctrl-D ends the chat.")
-        conversation = Conversation()
-        with asyncio.Runner() as runner:  # one event loop for all turns: connections are kept
-            while (line := _next_line(session)) is not None:
-                if line:
-                    with Screen(session, agent, stream=True) as screen:
-                        result, _ = runner.run(screen.follow(line, conversation))
-                        screen.show(result)
-                    if result.status == "cancelled":
-                        session.say(screen.interrupted(result))
+        conversation = agents.Session()
+        while (line := _next_line(session)) is not None:
+            if line:
+                with Screen(session, agent, stream=True) as screen:
+                    result, _ = session.run(screen.follow(line, conversation))
+                    screen.show(result)
+                if result.status == "cancelled":
+                    session.say(screen.interrupted(result))
         return ExitCode.DONE
 
 
@@ -152,7 +155,7 @@ class Screen:
         """Leave the terminal as it was."""
         self._progress.pause()
 
-    async def follow(self, prompt: str, conversation: Conversation | None = None) -> tuple[RunResult[Any], bool]:
+    async def follow(self, prompt: str, conversation: agents.Session | None = None) -> tuple[RunResult[Any], bool]:
         """Run to the end and show what happens. The first Ctrl-C cancels the run and keeps what it has done.
 
         Args:

@@ -66,6 +66,7 @@ class Session:
         quiet: Whether notes are left out.
         verbose: Whether log lines, progress and tracebacks are shown.
         out: Writes data; there while a command runs.
+        loop: Runs asynchronous work; one event loop for a whole command, so that connections are kept.
 
     Since 0.1.
     """
@@ -75,6 +76,7 @@ class Session:
     quiet: bool = False
     verbose: bool = False
     out: Output = field(init=False, repr=False)
+    loop: asyncio.Runner = field(init=False, repr=False)
 
     def add(self, *, app: str | None, output: Format | None, quiet: bool, verbose: bool) -> None:
         """Take global options; what stands behind the command wins over what stands before.
@@ -101,10 +103,12 @@ class Session:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run asynchronous work to its end.
 
+        What is shown after it is shown before the loop is closed, which waits for whatever a tool left in a thread.
+
         Args:
             work: A coroutine.
         """
-        return asyncio.run(work)
+        return self.loop.run(work)
 
     def say(self, text: str) -> None:
         """Write a line to standard error that must not be missed.
@@ -172,14 +176,14 @@ def _run(ctx: typer.Context, shared: dict[str, Any], body: Callable[..., ExitCod
     if session.verbose:
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
         logging.getLogger("ferrule").setLevel(logging.DEBUG)  # the traceback of a tool that raises is told there
-    with data_stream() as stream:
-        session.out = Output(stream, session.format)
-        try:
+    try:
+        with data_stream() as stream, asyncio.Runner() as loop:
+            session.out, session.loop = Output(stream, session.format), loop
             return body(session, **given)
-        except KeyboardInterrupt:
-            raise Interrupted("interrupted.") from None
-        except SystemExit as error:  # of the user's code: its number must not be taken for one of ours
-            raise Ended(describe_exception(error)) from error
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted.") from None
+    except SystemExit as error:  # of the user's code: its number must not be taken for one of ours
+        raise Ended(describe_exception(error)) from error
 
 
 def _shared_options(
