@@ -369,6 +369,7 @@ def test_nothing_but_yes_approves_a_call(typed: str, amounts: list[int]) -> None
         ("porter", "\n", "Tool 'deploy' was not called; the person who was asked declined."),
         ("former", "staging\n3\n", "runs in {'where': 'staging', 'copies': 3}"),
         ("former", "\nstaging\n\n", "runs in {'where': 'staging'}"),
+        ("former", "staging\nmany\noslo\n2\n", "runs in {'where': 'oslo', 'copies': 2}"),
         ("guest", "y\n", "signed in"),
         ("guest", "\n", "Tool 'sign_in' was not called; the person who was asked declined."),
     ],
@@ -376,6 +377,13 @@ def test_nothing_but_yes_approves_a_call(typed: str, amounts: list[int]) -> None
 def test_a_question_is_answered_on_the_terminal(agent: str, typed: str, result: str) -> None:
     ran = ferrule("run", agent, "--input", "x", "-o", "json", stdin=typed, terminal=True)
     assert result == next(m["output"] for m in ran.data["messages"] if "call" in m)
+    assert 0 == ran.code
+
+
+@pytest.mark.usefixtures("desk")
+def test_an_answer_that_does_not_fit_its_schema_is_told_and_asked_again() -> None:
+    ran = ferrule("run", "former", "--input", "x", stdin="a\nb\na\n2\n", terminal=True)
+    assert "copies: That does not fit. copies: " in ran.stderr
     assert 0 == ran.code
 
 
@@ -473,12 +481,12 @@ class Typist:
         pty = pytest.importorskip("pty")
         self._master, slave = pty.openpty()
         path = os.pathsep.join([str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])])
-        env = {**os.environ, "PYTHONPATH": path, "TERM": "xterm", "NO_COLOR": "1"}
+        env = {**os.environ, "PYTHONPATH": path, "TERM": "xterm", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8:strict"}
         command = [sys.executable, "-m", "ferrule", *words]
         self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=env)
         os.close(slave)
         self.screen = ""
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def see(self, text: str) -> None:
         """Read on until a text has come."""
@@ -486,7 +494,10 @@ class Typist:
             self.screen += self._read()
 
     def type(self, text: str) -> None:
-        os.write(self._master, text.encode())
+        self.send(text.encode())
+
+    def send(self, raw: bytes) -> None:
+        os.write(self._master, raw)
 
     def close(self) -> int:
         """Read to the end."""
@@ -548,5 +559,27 @@ def test_ctrl_c_at_the_prompt_of_a_chat_does_not_end_it() -> None:
         somebody.see("/quit or Ctrl-D ends the chat.")
         somebody.type("hello\n")
         somebody.see("1: hello")
+        somebody.type("/quit\n")
+        assert 0 == somebody.close()
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals there")
+def test_what_was_typed_before_a_question_is_no_answer_to_it() -> None:
+    with typist("run", "clerk", "--input", "x") as somebody:
+        somebody.type("y\n")
+        somebody.see("Agree? [y/N] ")
+        somebody.type("n\n")
+        assert 0 == somebody.close()
+        assert "Tool 'pay' was not called; the person who was asked declined." in somebody.screen
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals there")
+def test_bytes_that_are_no_text_do_not_end_a_chat() -> None:
+    with typist("chat", "echo", "-q") as somebody:
+        somebody.see("> ")
+        somebody.send(b"caf\xe9\n")
+        somebody.see("1: caf\ufffd")
         somebody.type("/quit\n")
         assert 0 == somebody.close()
