@@ -243,7 +243,7 @@ def _from_project(project: Project) -> App:
 
 def _from_target(target: str, start: Path) -> App:
     path = start / target
-    if path.is_dir() and (path / PROJECT_FILE).is_file():
+    if path.is_dir() and ((path / PROJECT_FILE).is_file() or not target.isidentifier()):
         return _from_project(read_project(path / PROJECT_FILE))
     if target.endswith(".toml"):
         return _from_project(read_project(path))

@@ -411,4 +411,5 @@ def test_a_file_whose_name_is_taken_by_another_module_is_refused(tmp_path: Path,
 def test_a_target_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path, "gone.py") == f"app 'gone.py': there is no file {tmp_path / 'gone.py'}. Correct the path."
     assert "cannot be read: No such file" in refusal(tmp_path, "gone/ferrule.toml")
+    assert refusal(tmp_path, ".").startswith(f"{tmp_path / 'ferrule.toml'} cannot be read: No such file")
     assert refusal(tmp_path, "gone_module").startswith("app 'gone_module': there is no module 'gone_module'.")
