@@ -1,6 +1,5 @@
 """The process of the command line, for `python -m ferrule` and the `ferrule` script: its signals and its streams."""
 
-import io
 import os
 import signal
 import sys
@@ -39,8 +38,9 @@ def _settle_streams() -> None:
             nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is the missing one
             os.set_inheritable(nowhere, True)
             setattr(sys, name, os.fdopen(nowhere, "w" if number else "r", encoding="utf-8"))
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")
+    reconfigure = getattr(sys.stdin, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")
 
 
 if __name__ == "__main__":
