@@ -15,7 +15,7 @@ from ferrule.cli.failure import ExitCode, Interrupted, exit_code_of
 from ferrule.cli.output import Format, json_text, printable
 from ferrule.cli.progress import Progress
 from ferrule.cli.session import Session, command
-from ferrule.errors import UsageError
+from ferrule.errors import UnknownToolError, UsageError
 from ferrule.lazy import LazyModule
 from ferrule.suspension import Answer, Request
 
@@ -62,7 +62,7 @@ def register_agent(root: typer.Typer) -> None:
         prompt = _prompt(given)
         _settle_format(session, stream, "--stream writes while the answer comes, and -o json is one object at the end")
         with Screen(session, agent, stream) as screen:
-            result, interrupted = session.run(screen.follow(prompt))
+            result, interrupted = screen.run(prompt)
             screen.show(result)
         if interrupted and result.status == "cancelled":
             raise Interrupted(screen.interrupted(result))
@@ -81,7 +81,7 @@ def register_agent(root: typer.Typer) -> None:
         while (line := _next_line(session)) is not None:
             if line:
                 with Screen(session, agent, stream=True) as screen:
-                    result, _ = session.run(screen.follow(line, conversation))
+                    result, _ = screen.run(line, conversation)
                     screen.show(result)
                 if result.status == "cancelled":
                     session.say(screen.interrupted(result))
@@ -145,6 +145,8 @@ class Screen:
         self._said = ""  # what has been written of the text of this op
         self._line_open = False
         self._unknown: list[str] = []
+        self._flying: dict[str, str] = {}
+        self._over = False  # nothing more is shown while the event loop closes
         self._pending: dict[str, asyncio.Event] = {}
 
     def __enter__(self) -> Screen:
@@ -155,7 +157,7 @@ class Screen:
         """Leave the terminal as it was."""
         self._progress.pause()
 
-    async def follow(self, prompt: str, conversation: agents.Session | None = None) -> tuple[RunResult[Any], bool]:
+    def run(self, prompt: str, conversation: agents.Session | None = None) -> tuple[RunResult[Any], bool]:
         """Run to the end and show what happens. The first Ctrl-C cancels the run and keeps what it has done.
 
         Args:
@@ -164,7 +166,17 @@ class Screen:
 
         Returns:
             How the run ended, and whether somebody pressed Ctrl-C.
+
+        Raises:
+            Interrupted: They pressed it again.
         """
+        try:
+            return self._session.run(self._follow(prompt, conversation))
+        except KeyboardInterrupt:
+            self._over = True
+            raise Interrupted(self.interrupted()) from None
+
+    async def _follow(self, prompt: str, conversation: agents.Session | None) -> tuple[RunResult[Any], bool]:
         on_request = self._answer if can_ask() else None
         interrupted = False
         async with self._agent.stream(prompt, session=conversation, on_request=on_request) as events:
@@ -172,7 +184,7 @@ class Screen:
                 try:
                     event = await anext(events, None)
                 except asyncio.CancelledError:  # what asyncio makes of Ctrl-C; at the second one it ends the process
-                    if interrupted or events.driver is None:
+                    if interrupted or self._over or events.driver is None:
                         raise
                     interrupted = True
                     self._progress.pause()
@@ -185,9 +197,15 @@ class Screen:
                 self._hear(event)
 
     def _hear(self, event: Event) -> None:
+        if self._over:
+            return
         failure = event.result.failure if event.result is not None else None
         if failure is not None and failure.code == "outcome_unknown" and event.call is not None:
             self._unknown.append(event.call.name)
+        if event.type == "tool_call" and event.call is not None and self._may_act(event.call.name):
+            self._flying[event.op] = event.call.name
+        elif event.type == "tool_result":
+            self._flying.pop(event.op, None)
         if event.request is not None:
             self._told(event.request).set()
         if self._lines:
@@ -233,11 +251,18 @@ class Screen:
             alone = result.status == "suspended" and not can_ask()
             self._session.say(result.describe() + " There is no terminal to ask on." * alone)
 
-    def interrupted(self, result: RunResult[Any]) -> str:
+    def interrupted(self, result: RunResult[Any] | None = None) -> str:
         """What Ctrl-C left behind, in a sentence.
 
         Args:
-            result: How the run ended.
+            result: How the run ended, if it came to an end.
         """
-        left = "".join(f"; the effect of tool {name!r} may have happened" for name in self._unknown)
-        return f"interrupted; run {result.run_id} is cancelled{left}."
+        run = f"; run {result.run_id} is cancelled" if result is not None else ""
+        names = [*self._unknown, *self._flying.values()]
+        return f"interrupted{run}{''.join(f'; the effect of tool {name!r} may have happened' for name in names)}."
+
+    def _may_act(self, name: str) -> bool:
+        try:
+            return self._agent.tools[name].effect != "read"
+        except UnknownToolError:  # of a run inside this one, whose call is told as well
+            return False

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeVar
 import typer
 
 from ferrule.app import App, load_app
-from ferrule.cli.failure import Ended, ExitCode, Interrupted
+from ferrule.cli.failure import Ended, ExitCode, Interrupted, report
 from ferrule.cli.output import Format, Output, data_stream, discard, printable
 from ferrule.exception import describe_exception
 from ferrule.strict_json import text_of
@@ -179,11 +179,23 @@ def _run(ctx: typer.Context, shared: dict[str, Any], body: Callable[..., ExitCod
     try:
         with data_stream() as stream, asyncio.Runner() as loop:
             session.out, session.loop = Output(stream, session.format), loop
-            return body(session, **given)
+            return _ended(session, body, given)
+    except KeyboardInterrupt:  # while the loop waited for what a tool left running: all is told
+        return ExitCode.INTERRUPTED
+
+
+def _ended(session: Session, body: Callable[..., ExitCode], given: dict[str, Any]) -> ExitCode:
+    """How a command ends; what Ctrl-C left behind is told before the loop closes, which may take until the next one."""
+    try:
+        return body(session, **given)
     except KeyboardInterrupt:
-        raise Interrupted("interrupted.") from None
+        problem = Interrupted("interrupted.")
+    except Interrupted as error:
+        problem = error
     except SystemExit as error:  # of the user's code: its number must not be taken for one of ours
         raise Ended(describe_exception(error)) from error
+    session.loop.get_loop().set_exception_handler(lambda *_: None)  # whoever would have heard of it is gone
+    return report(problem, format=session.format, verbose=False)
 
 
 def _shared_options(

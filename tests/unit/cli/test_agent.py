@@ -129,8 +129,22 @@ def wait() -> None:
     threading.Event().wait(60)
 
 
+@tool(effect="once")
+async def deaf() -> str:
+    "Do not hear of a cancellation, nor of the one that comes when the event loop closes."
+    loop = __import__("asyncio").get_running_loop()
+    waited = loop.create_future()
+    loop.call_later(60, waited.set_result, None)
+    while not waited.done():
+        try:
+            await __import__("asyncio").shield(waited)
+        except __import__("asyncio").CancelledError:
+            print("deaf", flush=True)
+    return "heard nothing"
+
+
 def made(name: str, *turns: Any, **options: Any) -> Agent:
-    return Agent(name, ScriptedModel(turns), tools=[stock, report, draw, lookalike, pay, deploy, sign_in, interrupt, wait], **options)
+    return Agent(name, ScriptedModel(turns), tools=[stock, report, draw, lookalike, pay, deploy, sign_in, interrupt, wait, deaf], **options)
 
 
 desk = made("desk", [call("stock", '{"part": "ring"}'), call("stock", '{"part": "screw"}')], "There are 12 rings.", "Still 12.")
@@ -145,6 +159,7 @@ former = made("former", call("deploy", '{"form": true}'), "Done.")
 guest = made("guest", call("sign_in"), "Done.")
 stopped = made("stopped", [call("stock", '{"part": "ring"}'), call("interrupt")], "Never.", "I am still here.")
 waiter = made("waiter", call("wait"), "Never.")
+deafened = made("deafened", call("deaf"), "Never.")
 TALE = "Once\\nupon a time \\x1b[2J."
 teller = made("teller", TALE, TALE)
 exhausted = made("exhausted")
@@ -472,6 +487,29 @@ def test_ctrl_c_while_a_thread_works_ends_with_130_and_the_result() -> None:
     code, out, err = end(process)
     assert (code, json.loads(out)["status"]) == (130, "cancelled")
     assert json.loads(err)["detail"].endswith("is cancelled; the effect of tool 'wait' may have happened.")
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.skipif(sys.platform == "win32", reason="signals work otherwise there")
+def test_a_second_ctrl_c_names_the_calls_in_flight_at_once_and_a_third_ends_the_process() -> None:
+    process = start("run", "deafened", "--input", "x", "-o", "table")
+    assert process.stderr is not None
+    told: list[str] = []
+
+    def heard(line: str) -> None:
+        assert process.stderr is not None
+        while line not in told:
+            told.append(process.stderr.readline().decode().strip())
+            assert told[-1] or process.poll() is None
+
+    heard("call deaf")
+    for line in ("deaf", "Error: interrupted; the effect of tool 'deaf' may have happened."):
+        process.send_signal(signal.SIGINT)
+        heard(line)
+    process.send_signal(signal.SIGINT)
+    code, out, err = end(process)
+    assert code in (130, -signal.SIGINT)
+    assert ("", "") == (out, err.replace("deaf\n", ""))
 
 
 class Typist:
