@@ -144,17 +144,17 @@ def report(error: BaseException, *, format: Format | None, verbose: bool) -> Exi
     Since 0.1.
     """
     problem = problem_of(error)
-    if verbose:
-        sys.stderr.write(scrub("".join(traceback.format_exception(error))))
-    if format is Format.TABLE or (format is None and sys.stderr.isatty()):
-        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-        console.print(Text.assemble(("Error: ", "bold red"), printable(problem.detail)), soft_wrap=True)
-    else:
-        try:
+    try:
+        if verbose:
+            sys.stderr.write(scrub("".join(traceback.format_exception(error))))
+        if format is Format.TABLE or (format is None and sys.stderr.isatty()):
+            console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+            console.print(Text.assemble(("Error: ", "bold red"), printable(problem.detail)), soft_wrap=True)
+        else:
             sys.stderr.write(json_text(problem.to_dict()) + "\n")
-            sys.stderr.flush()
-        except BrokenPipeError:
-            discard(sys.stderr)
+        sys.stderr.flush()
+    except (OSError, SystemExit):  # which rich makes of a broken pipe; the exit code still tells
+        discard(sys.stderr)
     return problem.exit_code
 
 

@@ -119,8 +119,8 @@ class Session:
         try:
             sys.stderr.write(printable(text) + "\n")
             sys.stderr.flush()
-        except BrokenPipeError:
-            discard(sys.stderr)  # nobody listens any more; the command does what it was told
+        except OSError:  # nobody listens any more, or a disk is full; the command does what it was told
+            discard(sys.stderr)
 
     def note(self, text: str) -> None:
         """Write a line to standard error unless notes are unwanted.
@@ -194,8 +194,12 @@ def _ended(session: Session, body: Callable[..., ExitCode], given: dict[str, Any
         problem = error
     except SystemExit as error:  # of the user's code: its number must not be taken for one of ours
         raise Ended(describe_exception(error)) from error
-    session.loop.get_loop().set_exception_handler(lambda *_: None)  # whoever would have heard of it is gone
+    session.loop.get_loop().set_exception_handler(_unheard)
     return report(problem, format=session.format, verbose=False)
+
+
+def _unheard(_loop: asyncio.AbstractEventLoop, _about: dict[str, Any]) -> None:
+    """Takes what tasks raise that end after Ctrl-C: whoever waited for it is gone."""
 
 
 def _shared_options(

@@ -497,3 +497,17 @@ def test_a_result_that_cannot_be_written_is_told_from_a_call_that_failed() -> No
         "the call is done; its result cannot be written: OSError: [Errno 28] No space left on device"
         == json.loads(err)["detail"]
     )
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("format", ["table", "json"])
+def test_an_error_that_cannot_be_written_keeps_its_exit_code(format: str) -> None:
+    assert (2, "", "") == end(start("tool", "show", "bogus", "-o", format, to="2>/dev/full"))
+    assert 5 == end(start("tool", "call", "sign_in", "-o", format, to="2>/dev/full"))[0]
+    process = start("tool", "show", "bogus", "-o", format)
+    assert process.stderr is not None
+    process.stderr.close()
+    process.stderr = None
+    process.communicate(timeout=60)
+    assert 2 == process.returncode
