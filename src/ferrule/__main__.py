@@ -10,6 +10,9 @@ if _HEARD:
 
 from ferrule.cli import main  # noqa: E402
 
+if _HEARD:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker that a tool starts may import this as well
+
 
 def run() -> int:
     """Run the command line that the process was started with.
@@ -20,8 +23,6 @@ def run() -> int:
     Since 0.1.
     """
     try:
-        if _HEARD:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
         _settle_streams()
         return main()
     except KeyboardInterrupt:  # pressed once more while the first one was being told
