@@ -24,16 +24,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, MappingProxyType, ModuleType
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from ferrule.agent.agent import Agent
 from ferrule.errors import ConfigurationError, ToolNameError, UsageError
 from ferrule.exception import describe_exception
 from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
 
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+    from ferrule.agent.agent import Agent
+
+    AnyAgent = Agent[Any, Any]
+
 T = TypeVar("T")
-AnyAgent = Agent[Any, Any]
 
 PROJECT_FILE: Final = "ferrule.toml"
 _KEYS: Final = ("app", "modules", "paths")
@@ -68,7 +73,7 @@ class App:
         self._tools = tools if isinstance(tools, Toolset) else Toolset(tools)
         self._agents: dict[str, AnyAgent] = {}
         for agent in agents:
-            if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance] - users need no checker
+            if not _is_agent(agent):
                 raise ConfigurationError(f"{type(agent).__name__} is no agent. Give App agents made by Agent(...).")
             if self._agents.setdefault(agent.name, agent) is not agent:
                 raise ConfigurationError(f"two agents are named {agent.name!r}. Rename one.")
@@ -238,7 +243,7 @@ def _from_project(project: Project) -> App:
 
 def _from_target(target: str, start: Path) -> App:
     path = start / target
-    if path.is_dir() and (path / PROJECT_FILE).is_file():
+    if path.is_dir() and ((path / PROJECT_FILE).is_file() or not target.isidentifier()):
         return _from_project(read_project(path / PROJECT_FILE))
     if target.endswith(".toml"):
         return _from_project(read_project(path))
@@ -322,14 +327,14 @@ def _broken(name: str, where: str, error: BaseException) -> ConfigurationError:
         mend = "Correct the name, or add the folder it is in to 'paths'."
         return ConfigurationError(f"{where}: there is no {missing}. {mend}")
     told = describe_exception(error).rstrip(".")
-    return ConfigurationError(f"{where}: module {name!r} cannot be imported: {told}{_place(error)}. Mend it.")
+    return ConfigurationError(f"{where}: module {name!r} cannot be imported{_place(error)}: {told}.")
 
 
 def _place(error: BaseException) -> str:
-    """Where in a user's code it was raised, in brackets; "" where no line of it ran."""
+    """Where in a user's code it was raised, after a comma; "" where no line of it ran."""
     frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
     theirs = [(p, n) for p, n in frames if p.is_file() and not any(p.is_relative_to(o) for o in _NOT_THEIRS)]
-    return " ({}:{})".format(*theirs[-1]) if theirs else ""
+    return ", {}:{}".format(*theirs[-1]) if theirs else ""
 
 
 def _one(module: ModuleType, attribute: str, where: str) -> App:
@@ -348,8 +353,8 @@ def _one(module: ModuleType, attribute: str, where: str) -> App:
         return App(tools=found)
     if isinstance(found, Tool):
         return App(tools=[found])
-    if isinstance(found, Agent):
-        return App(agents=[cast("AnyAgent", found)])
+    if _is_agent(found):
+        return App(agents=[found])
     kind = "a class" if isinstance(found, type) else f"of type {type(found).__name__}"
     raise ConfigurationError(f"{where}: {attribute!r} is {kind}. Name an App, an Agent, a Toolset or a tool.")
 
@@ -362,7 +367,7 @@ def _offered(modules: Sequence[ModuleType], where: str) -> App:
     named = {id(tool) for _, _, tool in found}
     found += [(m, t.name, t) for m, t in tops if isinstance(t, Tool) and id(t) not in named]
     agents = [(m, n, agent) for m, a in apps for n, agent in a.agents.items()]
-    agents += [(m, cast("AnyAgent", a).name, cast("AnyAgent", a)) for m, a in tops if isinstance(a, Agent)]
+    agents += [(m, a.name, a) for m, a in tops if _is_agent(a)]
     if not found and not agents:
         names = ", ".join(repr(m.__name__) for m in modules)
         raise ConfigurationError(f"{where}: there is no tool and no agent in {names}. {_mend_of(tops)}")
@@ -370,6 +375,12 @@ def _offered(modules: Sequence[ModuleType], where: str) -> App:
         return App(tools=_by_name(found, "tools", where), agents=_by_name(agents, "agents", where).values())
     except ToolNameError as error:
         raise ConfigurationError(f"{where}: {error}") from error
+
+
+def _is_agent(value: object) -> TypeGuard[AnyAgent]:
+    """While nobody has loaded what agents are made of, nothing is one: a project of tools alone does not pay for it."""
+    module = sys.modules.get("ferrule.agent.agent")
+    return module is not None and isinstance(value, module.Agent)
 
 
 def _by_name(found: Iterable[tuple[str, str, T]], kind: str, where: str) -> dict[str, T]:

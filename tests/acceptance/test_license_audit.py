@@ -206,6 +206,7 @@ POLICY = Policy.model_validate(
         ("Apache-2.0+", "allowed", "on the allow-list"),
         ("Apache-2.0 WITH LLVM-exception", "allowed", "on the allow-list"),
         ("GPL-2.0-only WITH Classpath-exception-2.0", "allowed", "on the allow-list"),
+        ("MIT WITH Commons-Clause", "unknown", "'Commons-Clause' is no exception of the SPDX list"),
         ("GPL-2.0-only", "denied", "GPL-2.0-only is not on the allow-list"),
         ("MPL-2.0", "unknown", "MPL-2.0 is on the review list"),
         ("MIT AND MPL-2.0", "unknown", "MPL-2.0 is on the review list"),
@@ -586,7 +587,7 @@ def test_the_summary_counts_every_allowed_licence() -> None:
 
 def test_the_main_job_tells_of_another_environment_with_all_its_troubles(tmp_path: Path) -> None:
     site = tmp_path / "site"
-    install(site, "app", "1.0", "License-Expression: AGPL-3.0-only", "Requires-Dist: lib>=2")
+    install(site, "app", "1.0", "License-Expression: AGPL-3.0-only", "Requires-Dist: lib>=2", "Requires-Dist: gone")
     install(site, "lib", "1.0", "License: ask the author")
     install(site, "lib", "2.0")
     done = run(tmp_path, "license_audit", "--environment", str(site))

@@ -327,7 +327,8 @@ def test_the_error_of_a_users_module_is_told_and_kept_as_cause(
     with pytest.raises(ConfigurationError) as caught:
         load_app(tmp_path)
     message = str(caught.value)
-    assert message.startswith(f"{file}: key 'modules': module 'sick_one' cannot be imported: {says}")
+    assert message.startswith(f"{file}: key 'modules': module 'sick_one' cannot be imported")
+    assert says in message
     assert "sick_one.py" in message
     assert type(caught.value.__cause__).__name__ == says.partition(":")[0]
 
@@ -336,9 +337,8 @@ def test_the_place_of_an_error_is_in_the_users_file_and_not_in_ours(tmp_path: Pa
     broken = write("sick_three.py", "from ferrule import tool\n\n\n@tool\ndef f(rows): ...\n")
     file = write("ferrule.toml", 'modules = ["sick_three"]')
     assert refusal(tmp_path) == (
-        f"{file}: key 'modules': module 'sick_three' cannot be imported: ToolDefinitionError: parameter 'rows' of tool "
-        "'f' has no annotation. Annotate it, for example rows: int, or pass schema= to @tool "
-        f"({broken}:4). Mend it."
+        f"{file}: key 'modules': module 'sick_three' cannot be imported, {broken}:4: ToolDefinitionError: parameter "
+        "'rows' of tool 'f' has no annotation. Annotate it, for example rows: int, or pass schema= to @tool."
     )
 
 
@@ -364,7 +364,7 @@ def test_an_app_loads_outside_the_main_thread_too(tmp_path: Path, write: Write) 
     write("side_two.py", "raise KeyboardInterrupt")
     with ThreadPoolExecutor() as pool:
         told = pool.submit(refusal, tmp_path, "side_two").result()
-    assert told.startswith("app 'side_two': module 'side_two' cannot be imported: KeyboardInterrupt (")
+    assert told.startswith("app 'side_two': module 'side_two' cannot be imported, ")
 
 
 def test_an_import_error_shows_no_credential(tmp_path: Path, write: Write) -> None:
@@ -411,4 +411,5 @@ def test_a_file_whose_name_is_taken_by_another_module_is_refused(tmp_path: Path,
 def test_a_target_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path, "gone.py") == f"app 'gone.py': there is no file {tmp_path / 'gone.py'}. Correct the path."
     assert "cannot be read: No such file" in refusal(tmp_path, "gone/ferrule.toml")
+    assert refusal(tmp_path, ".").startswith(f"{tmp_path / 'ferrule.toml'} cannot be read: No such file")
     assert refusal(tmp_path, "gone_module").startswith("app 'gone_module': there is no module 'gone_module'.")

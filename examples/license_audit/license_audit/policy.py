@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from license_audit.spdx import AllOf, Expression, ExpressionError, Term, known, parse
+from license_audit.spdx import AllOf, Expression, ExpressionError, Term, is_exception, known, parse
 
 Class = Literal["allowed", "unknown", "denied"]
 CLASSES: tuple[Class, ...] = ("allowed", "unknown", "denied")
@@ -94,8 +94,10 @@ class Policy(BaseModel):
         return verdict, "; ".join(dict.fromkeys(reason for part, reason in judged if part == verdict))
 
     def _judge_term(self, term: Term) -> tuple[Class, str]:
-        # An exception and "or later" only add to what the bare licence permits.
+        # An exception and "or later" only add to what the bare licence permits; what else stands after WITH may not.
         spellings = {str(term), str(Term(term.license, term.later)), term.license}
+        if term.exception and not is_exception(term.exception) and str(term) not in self.allow:
+            return "unknown", f"{term.exception!r} is no exception of the SPDX list"
         if spellings & self.allow:
             return "allowed", "on the allow-list"
         if spellings & self.review:

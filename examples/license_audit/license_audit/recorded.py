@@ -61,10 +61,10 @@ class Recorded(FunctionModel):
 
 
 class _Filled(Formatter):
-    """Fills in values; of a list it tells how many items there are, and the field of each that the format names."""
+    """Fills in values; of a list it tells the field of each item that the format names, each once, and how many."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if not isinstance(value, list):
             return super().format_field(value, format_spec)
-        items = cast("list[dict[str, Any]]", value)
-        return f"{len(items)} ({', '.join(item[format_spec] for item in items)})" if items else "none"
+        names = dict.fromkeys(item[format_spec] for item in cast("list[dict[str, Any]]", value))
+        return f"{len(names)} ({', '.join(names)})" if names else "none"

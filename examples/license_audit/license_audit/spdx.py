@@ -101,6 +101,16 @@ def known(identifier: str) -> str | None:
         return None
 
 
+@lru_cache(maxsize=1_000)
+def is_exception(identifier: str) -> bool:
+    """Whether the SPDX list has an exception of this name."""
+    try:
+        canonicalize_license_expression(f"MIT WITH {identifier}")
+    except InvalidLicenseExpression:
+        return False
+    return True
+
+
 def _tokens(text: str) -> list[tuple[str, int]]:
     """Words and parentheses with the position, counted from 1, at which each begins."""
     tokens: list[tuple[str, int]] = []

@@ -6,14 +6,19 @@ import os
 import platform
 from contextlib import redirect_stdout
 from enum import StrEnum
-from importlib import metadata
 from io import StringIO
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ferrule.cli.failure import ExitCode
 from ferrule.cli.session import Session, command
+from ferrule.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:
+    metadata = LazyModule("importlib.metadata")
 
 
 class Shell(StrEnum):

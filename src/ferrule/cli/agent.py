@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ferrule.agent.agent import Agent
-from ferrule.agent.agent import Session as Conversation
 from ferrule.cli.arguments import read_source
 from ferrule.cli.ask import ask_on_terminal, can_ask, say_request
 from ferrule.cli.envelope import event_data, run_data
@@ -17,12 +15,18 @@ from ferrule.cli.failure import ExitCode, Interrupted, exit_code_of
 from ferrule.cli.output import Format, json_text, printable
 from ferrule.cli.progress import Progress
 from ferrule.cli.session import Session, command
-from ferrule.errors import UsageError
-from ferrule.runtime.event import Event
-from ferrule.runtime.outcome import RunResult
+from ferrule.errors import UnknownToolError, UsageError
+from ferrule.lazy import LazyModule
 from ferrule.suspension import Answer, Request
 
-AnyAgent = Agent[Any, Any]
+if TYPE_CHECKING:
+    from ferrule.agent import agent as agents
+    from ferrule.app import AnyAgent
+    from ferrule.runtime.event import Event
+    from ferrule.runtime.outcome import RunResult
+else:
+    agents = LazyModule("ferrule.agent.agent")
+
 NameArgument = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, as `ferrule doctor` lists it.")]
 _PIECES: Final = ("text", "reasoning", "call")
 _QUIT: Final = "/quit"
@@ -58,7 +62,7 @@ def register_agent(root: typer.Typer) -> None:
         prompt = _prompt(given)
         _settle_format(session, stream, "--stream writes while the answer comes, and -o json is one object at the end")
         with Screen(session, agent, stream) as screen:
-            result, interrupted = session.run(screen.follow(prompt))
+            result, interrupted = screen.run(prompt)
             screen.show(result)
         if interrupted and result.status == "cancelled":
             raise Interrupted(screen.interrupted(result))
@@ -73,15 +77,14 @@ def register_agent(root: typer.Typer) -> None:
         agent = session.load().agent(name)
         _settle_format(session, True, "a chat has many answers, and -o json is one object")
         session.note(f"{agent.name} ({agent.models[0].name}) listens. {_QUIT} or Ctrl-D ends the chat.")
-        conversation = Conversation()
-        with asyncio.Runner() as runner:  # one event loop for all turns: connections are kept
-            while (line := _next_line(session)) is not None:
-                if line:
-                    with Screen(session, agent, stream=True) as screen:
-                        result, _ = runner.run(screen.follow(line, conversation))
-                        screen.show(result)
-                    if result.status == "cancelled":
-                        session.say(screen.interrupted(result))
+        conversation = agents.Session()
+        while (line := _next_line(session)) is not None:
+            if line:
+                with Screen(session, agent, stream=True) as screen:
+                    result, _ = screen.run(line, conversation)
+                    screen.show(result)
+                if result.status == "cancelled":
+                    session.say(screen.interrupted(result))
         return ExitCode.DONE
 
 
@@ -142,6 +145,8 @@ class Screen:
         self._said = ""  # what has been written of the text of this op
         self._line_open = False
         self._unknown: list[str] = []
+        self._flying: dict[str, str] = {}
+        self._over = False  # nothing more is shown while the event loop closes
         self._pending: dict[str, asyncio.Event] = {}
 
     def __enter__(self) -> Screen:
@@ -152,7 +157,7 @@ class Screen:
         """Leave the terminal as it was."""
         self._progress.pause()
 
-    async def follow(self, prompt: str, conversation: Conversation | None = None) -> tuple[RunResult[Any], bool]:
+    def run(self, prompt: str, conversation: agents.Session | None = None) -> tuple[RunResult[Any], bool]:
         """Run to the end and show what happens. The first Ctrl-C cancels the run and keeps what it has done.
 
         Args:
@@ -161,7 +166,17 @@ class Screen:
 
         Returns:
             How the run ended, and whether somebody pressed Ctrl-C.
+
+        Raises:
+            Interrupted: They pressed it again.
         """
+        try:
+            return self._session.run(self._follow(prompt, conversation))
+        except KeyboardInterrupt:
+            self._over = True
+            raise Interrupted(self.interrupted()) from None
+
+    async def _follow(self, prompt: str, conversation: agents.Session | None) -> tuple[RunResult[Any], bool]:
         on_request = self._answer if can_ask() else None
         interrupted = False
         async with self._agent.stream(prompt, session=conversation, on_request=on_request) as events:
@@ -169,7 +184,7 @@ class Screen:
                 try:
                     event = await anext(events, None)
                 except asyncio.CancelledError:  # what asyncio makes of Ctrl-C; at the second one it ends the process
-                    if interrupted or events.driver is None:
+                    if interrupted or self._over or events.driver is None:
                         raise
                     interrupted = True
                     self._progress.pause()
@@ -182,9 +197,15 @@ class Screen:
                 self._hear(event)
 
     def _hear(self, event: Event) -> None:
+        if self._over:
+            return
         failure = event.result.failure if event.result is not None else None
         if failure is not None and failure.code == "outcome_unknown" and event.call is not None:
             self._unknown.append(event.call.name)
+        if event.type == "tool_call" and event.call is not None and self._may_act(event.call.name):
+            self._flying[event.op] = event.call.name
+        elif event.type == "tool_result":
+            self._flying.pop(event.op, None)
         if event.request is not None:
             self._told(event.request).set()
         if self._lines:
@@ -230,11 +251,18 @@ class Screen:
             alone = result.status == "suspended" and not can_ask()
             self._session.say(result.describe() + " There is no terminal to ask on." * alone)
 
-    def interrupted(self, result: RunResult[Any]) -> str:
+    def interrupted(self, result: RunResult[Any] | None = None) -> str:
         """What Ctrl-C left behind, in a sentence.
 
         Args:
-            result: How the run ended.
+            result: How the run ended, if it came to an end.
         """
-        left = "".join(f"; the effect of tool {name!r} may have happened" for name in self._unknown)
-        return f"interrupted; run {result.run_id} is cancelled{left}."
+        run = f"; run {result.run_id} is cancelled" if result is not None else ""
+        names = [*self._unknown, *self._flying.values()]
+        return f"interrupted{run}{''.join(f'; the effect of tool {name!r} may have happened' for name in names)}."
+
+    def _may_act(self, name: str) -> bool:
+        try:
+            return self._agent.tools[name].effect != "read"
+        except UnknownToolError:  # of a run inside this one, whose call is told as well
+            return False

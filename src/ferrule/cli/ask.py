@@ -6,6 +6,7 @@ No answer is ever taken for yes, and without a terminal nobody is asked.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Mapping
 from typing import Any, cast
@@ -13,11 +14,15 @@ from typing import Any, cast
 from ferrule.cli.arguments import read_arguments
 from ferrule.cli.output import json_text, printable
 from ferrule.cli.session import Session
-from ferrule.errors import JSONSyntaxError
+from ferrule.errors import JSONSyntaxError, ToolDefinitionError
 from ferrule.result import ToolResult
 from ferrule.strict_json import parse, plain
 from ferrule.suspension import Answer, Request
+from ferrule.tool.schema.arguments import schema_check
 from ferrule.tool.schema.reference import is_schema
+
+if sys.platform != "win32":
+    import termios
 
 _ASK_FOR_DATA = ("input", "question")
 
@@ -69,6 +74,7 @@ async def ask_on_terminal(session: Session, request: Request) -> Answer | None:
     """
     for line in _shown(request):
         session.say(line)
+    forget_typed()
     schema = _schema_of(request)
     if request.kind not in _ASK_FOR_DATA:
         line = await _line("Agree? [y/N] ")
@@ -78,7 +84,7 @@ async def ask_on_terminal(session: Session, request: Request) -> Answer | None:
             return Answer(request.id, ok=False, reason="declined", digest=request.digest)
         if not schema.get("properties"):
             return Answer(request.id, ok=True, digest=request.digest)
-    given = await (_fields(schema) if schema.get("properties") else _text())
+    given = await (_form(session, schema) if schema.get("properties") else _text())
     if given is None:
         return None
     if not given:
@@ -105,6 +111,20 @@ def _as_text(value: Any) -> str:
 def _schema_of(request: Request) -> dict[str, Any]:
     schema = (request.data or {}).get("schema")
     return schema if is_schema(schema) else {}
+
+
+async def _form(session: Session, schema: dict[str, Any]) -> dict[str, Any] | None:
+    """An object that fits its schema: what does not is told and asked again, all of it."""
+    try:
+        faults_of = schema_check(schema, "the answer")
+    except ToolDefinitionError:  # the answer is then for the tool to check
+        return await _fields(schema)
+    while given := await _fields(schema):
+        faults = faults_of(given)
+        if not faults:
+            break
+        session.say("That does not fit. " + " ".join(f"{path}: {rule}." for path, rule in faults))
+    return given
 
 
 async def _fields(schema: dict[str, Any]) -> dict[str, Any] | None:
@@ -140,8 +160,7 @@ async def _text() -> dict[str, Any] | None:
 
 async def _line(prompt: str) -> str | None:
     """A line from the terminal without its end; None when there is no more. Calls in flight go on meanwhile."""
-    sys.stderr.write(printable(prompt))
-    sys.stderr.flush()
+    _write(prompt)
     loop = asyncio.get_running_loop()
     typed = loop.create_future()
     try:
@@ -155,4 +174,40 @@ async def _line(prompt: str) -> str | None:
         finally:
             loop.remove_reader(number)
         line = sys.stdin.readline()  # a terminal gives whole lines, so this does not wait
+    if not line:
+        _write("\n")
     return line.rstrip("\r\n") if line else None
+
+
+def ask_yes(prompt: str) -> bool:
+    """Whether somebody agrees. Asked outside the event loop: inside it, the first Ctrl-C would not be heard.
+
+    Args:
+        prompt: The question; what it is about is shown already.
+
+    Since 0.1.
+    """
+    forget_typed()
+    _write(f"{prompt} [y/N] ")
+    line = ""
+    try:
+        line = sys.stdin.readline()
+    finally:
+        if not line:  # Ctrl-D or Ctrl-C: what comes next has a line of its own
+            _write("\n")
+    return is_yes(line)
+
+
+def forget_typed() -> None:
+    """Drop what was typed before a question was shown: it is no answer to it.
+
+    Since 0.1.
+    """
+    if sys.platform != "win32":
+        with contextlib.suppress(OSError, ValueError, termios.error):  # a stand-in for a terminal has nothing to drop
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(printable(text))
+    sys.stderr.flush()

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -22,8 +21,11 @@ from ferrule.errors import FerruleError
 from ferrule.lazy import LazyModule
 
 if TYPE_CHECKING:
+    from importlib import metadata
+
     from ferrule.provider import presets
 else:
+    metadata = LazyModule("importlib.metadata")
     presets = LazyModule("ferrule.provider.presets")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -13,9 +13,11 @@ from ferrule.cli.output import printable, styled
 from ferrule.cli.parts import describe_saved, without_data
 from ferrule.content import describe_part
 from ferrule.result import ToolResult
-from ferrule.runtime.event import Event
-from ferrule.runtime.outcome import RunResult
 from ferrule.strict_json import plain
+
+if TYPE_CHECKING:
+    from ferrule.runtime.event import Event
+    from ferrule.runtime.outcome import RunResult
 
 
 def envelope(result: ToolResult, *, full: bool = False, saved: Sequence[Path | None] = ()) -> dict[str, Any]:

@@ -12,18 +12,21 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from ferrule.cli.output import Format, discard, json_text, printable
+from ferrule.cli.output import Format, NotWritten, discard, json_text, printable
 from ferrule.errors import FerruleError, JSONSyntaxError
 from ferrule.exception import describe_exception
-from ferrule.machine import Status
+from ferrule.redact import scrub
 from ferrule.result import ToolResult
-from ferrule.runtime.outcome import RunResult
+
+if TYPE_CHECKING:
+    from ferrule.machine import Status
+    from ferrule.runtime.outcome import RunResult
 
 
 class ExitCode(IntEnum):
@@ -113,7 +116,7 @@ def _read(error: BaseException) -> tuple[str, str, ExitCode]:
     if isinstance(error, Interrupted):
         return "interrupted", str(error), ExitCode.INTERRUPTED
     if isinstance(error, OSError):
-        return "io", describe_exception(error), ExitCode.FAILED
+        return "io", str(error) if isinstance(error, NotWritten) else describe_exception(error), ExitCode.FAILED
     told = str(error) if isinstance(error, Ended) else describe_exception(error)
     return "internal", f"{told}. Run it again with --verbose for the traceback.", ExitCode.FAILED
 
@@ -141,17 +144,17 @@ def report(error: BaseException, *, format: Format | None, verbose: bool) -> Exi
     Since 0.1.
     """
     problem = problem_of(error)
-    if verbose:
-        traceback.print_exception(error)
-    if format is Format.TABLE or (format is None and sys.stderr.isatty()):
-        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-        console.print(Text.assemble(("Error: ", "bold red"), printable(problem.detail)), soft_wrap=True)
-    else:
-        try:
+    try:
+        if verbose:
+            sys.stderr.write(scrub("".join(traceback.format_exception(error))))
+        if format is Format.TABLE or (format is None and sys.stderr.isatty()):
+            console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+            console.print(Text.assemble(("Error: ", "bold red"), printable(problem.detail)), soft_wrap=True)
+        else:
             sys.stderr.write(json_text(problem.to_dict()) + "\n")
-            sys.stderr.flush()
-        except BrokenPipeError:
-            discard(sys.stderr)
+        sys.stderr.flush()
+    except (OSError, SystemExit):  # which rich makes of a broken pipe; the exit code still tells
+        discard(sys.stderr)
     return problem.exit_code
 
 

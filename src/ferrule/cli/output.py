@@ -26,6 +26,13 @@ _NO_TERMINAL_WIDTH: Final = 1_000_000
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
+class NotWritten(OSError):
+    """What a command made could not be written; the text says what, and why.
+
+    Since 0.1.
+    """
+
+
 class Format(StrEnum):
     """How data is written.
 
@@ -114,9 +121,11 @@ class Output:
         try:
             self._stream.write(text + end)
             self._stream.flush()
-        except BrokenPipeError:
-            # The reader has seen enough (`| head`). The exit code keeps telling what the command did.
+        except OSError as error:
             discard(self._stream)
+            if not isinstance(error, BrokenPipeError):
+                raise
+            # The reader has seen enough (`| head`). The exit code keeps telling what the command did.
 
     def _draw(self, view: Sequence[RenderableType]) -> None:
         page = io.StringIO()
@@ -128,7 +137,7 @@ class Output:
             console.print(piece, soft_wrap=not isinstance(piece, Table))
         drawn = page.getvalue()
         if not self._terminal:
-            drawn = "".join(f"{line.rstrip()}\n" for line in drawn.splitlines())
+            drawn = "\n".join(line.rstrip() for line in drawn.split("\n"))
         self.text(drawn, end="")
 
 

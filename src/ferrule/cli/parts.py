@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
+from ferrule.cli.output import NotWritten
 from ferrule.content import is_part_dict
 from ferrule.errors import UsageError
 from ferrule.exception import describe_exception
 
-_MOST_CHARACTERS: Final = 100
+_MOST_BYTES: Final = 200  # file systems count bytes, and take 255
+_MOST_OF_EXTENSION: Final = 20
 _UNSAFE: Final = re.compile(r"[^\w.+() -]")
 _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
 
@@ -77,7 +79,7 @@ def save_parts(parts: Iterable[Mapping[str, Any]], folder: Path) -> tuple[list[P
             if part.get("data") is not None:
                 path = _write_new(folder, file_name(part, number), base64.b64decode(part["data"]))
         except (OSError, ValueError) as error:  # a ValueError where the file system cannot write the name
-            trouble = trouble or OSError(f"part {number} was not saved: {describe_exception(error)}")
+            trouble = trouble or NotWritten(f"part {number} was not saved: {describe_exception(error)}")
         saved.append(path)
     return saved, trouble
 
@@ -94,10 +96,14 @@ def file_name(part: Mapping[str, Any], number: int) -> str:
     base = re.split(r"[/\\]", part.get("name") or "")[-1]
     safe = _UNSAFE.sub("_", base).strip(". ")
     stem, dot, extension = safe.rpartition(".")
-    safe = f"{stem[: _MOST_CHARACTERS - len(extension[:20])]}{dot}{extension[:20]}"
+    safe = f"{_cut(stem, _MOST_BYTES - _MOST_OF_EXTENSION)}{dot}{_cut(extension, _MOST_OF_EXTENSION)}"
     if not safe.strip("._ "):
         return f"part-{number}{mimetypes.guess_extension(part.get('mimeType') or '') or '.bin'}"
     return f"_{safe}" if _RESERVED.fullmatch(safe) else safe
+
+
+def _cut(text: str, most: int) -> str:
+    return text.encode()[:most].decode(errors="ignore")
 
 
 def _write_new(folder: Path, name: str, raw: bytes) -> Path:

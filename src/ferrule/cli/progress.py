@@ -12,12 +12,13 @@ from rich.text import Text
 from ferrule.cli.output import printable, styled
 from ferrule.cli.session import Session
 from ferrule.lazy import LazyModule
-from ferrule.message import Call
-from ferrule.runtime.event import Event
 from ferrule.strict_json import text_of
 
 if TYPE_CHECKING:
     from rich import live, spinner
+
+    from ferrule.message import Call
+    from ferrule.runtime.event import Event
 else:
     live = LazyModule("rich.live")
     spinner = LazyModule("rich.spinner")
@@ -92,7 +93,8 @@ class Progress:
     def quiet(self) -> Generator[None]:
         """Leave the terminal to somebody else; what happens meanwhile is shown afterwards."""
         self.pause()
-        self._held = held = list[Event]()
+        held: list[Event] = []
+        self._held = held
         try:
             yield
         finally:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeVar
 import typer
 
 from ferrule.app import App, load_app
-from ferrule.cli.failure import Ended, ExitCode, Interrupted
+from ferrule.cli.failure import Ended, ExitCode, Interrupted, report
 from ferrule.cli.output import Format, Output, data_stream, discard, printable
 from ferrule.exception import describe_exception
 from ferrule.strict_json import text_of
@@ -66,6 +66,7 @@ class Session:
         quiet: Whether notes are left out.
         verbose: Whether log lines, progress and tracebacks are shown.
         out: Writes data; there while a command runs.
+        loop: Runs asynchronous work; one event loop for a whole command, so that connections are kept.
 
     Since 0.1.
     """
@@ -75,6 +76,7 @@ class Session:
     quiet: bool = False
     verbose: bool = False
     out: Output = field(init=False, repr=False)
+    loop: asyncio.Runner = field(init=False, repr=False)
 
     def add(self, *, app: str | None, output: Format | None, quiet: bool, verbose: bool) -> None:
         """Take global options; what stands behind the command wins over what stands before.
@@ -101,10 +103,12 @@ class Session:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run asynchronous work to its end.
 
+        What is shown after it is shown before the loop is closed, which waits for whatever a tool left in a thread.
+
         Args:
             work: A coroutine.
         """
-        return asyncio.run(work)
+        return self.loop.run(work)
 
     def say(self, text: str) -> None:
         """Write a line to standard error that must not be missed.
@@ -115,8 +119,8 @@ class Session:
         try:
             sys.stderr.write(printable(text) + "\n")
             sys.stderr.flush()
-        except BrokenPipeError:
-            discard(sys.stderr)  # nobody listens any more; the command does what it was told
+        except OSError:  # nobody listens any more, or a disk is full; the command does what it was told
+            discard(sys.stderr)
 
     def note(self, text: str) -> None:
         """Write a line to standard error unless notes are unwanted.
@@ -172,14 +176,30 @@ def _run(ctx: typer.Context, shared: dict[str, Any], body: Callable[..., ExitCod
     if session.verbose:
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
         logging.getLogger("ferrule").setLevel(logging.DEBUG)  # the traceback of a tool that raises is told there
-    with data_stream() as stream:
-        session.out = Output(stream, session.format)
-        try:
-            return body(session, **given)
-        except KeyboardInterrupt:
-            raise Interrupted("interrupted.") from None
-        except SystemExit as error:  # of the user's code: its number must not be taken for one of ours
-            raise Ended(describe_exception(error)) from error
+    try:
+        with data_stream() as stream, asyncio.Runner() as loop:
+            session.out, session.loop = Output(stream, session.format), loop
+            return _ended(session, body, given)
+    except KeyboardInterrupt:  # while the loop waited for what a tool left running: all is told
+        return ExitCode.INTERRUPTED
+
+
+def _ended(session: Session, body: Callable[..., ExitCode], given: dict[str, Any]) -> ExitCode:
+    """How a command ends; what Ctrl-C left behind is told before the loop closes, which may take until the next one."""
+    try:
+        return body(session, **given)
+    except KeyboardInterrupt:
+        problem = Interrupted("interrupted.")
+    except Interrupted as error:
+        problem = error
+    except SystemExit as error:  # of the user's code: its number must not be taken for one of ours
+        raise Ended(describe_exception(error)) from error
+    session.loop.get_loop().set_exception_handler(_unheard)
+    return report(problem, format=session.format, verbose=False)
+
+
+def _unheard(_loop: asyncio.AbstractEventLoop, _about: dict[str, Any]) -> None:
+    """Takes what tasks raise that end after Ctrl-C: whoever waited for it is gone."""
 
 
 def _shared_options(

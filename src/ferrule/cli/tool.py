@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Coroutine, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
 from ferrule.cli.arguments import read_arguments
-from ferrule.cli.ask import can_ask, is_yes, say_request
+from ferrule.cli.ask import ask_yes, can_ask, say_request
 from ferrule.cli.definition import declaration, find_tool, parameter_rows, summary
 from ferrule.cli.envelope import envelope, lines
 from ferrule.cli.failure import ExitCode, Interrupted, exit_code_of
-from ferrule.cli.output import Format, json_text, printable, table
+from ferrule.cli.output import Format, NotWritten, json_text, printable, table
 from ferrule.cli.parts import make_folder, save_parts
 from ferrule.cli.session import Session, command
 from ferrule.errors import UsageError
-from ferrule.provider.definition import Wire, tool_definition
+from ferrule.exception import describe_exception
+from ferrule.lazy import LazyModule
 from ferrule.result import ToolResult
 from ferrule.strict_json import parse, plain
 from ferrule.tool.context import Context
 from ferrule.tool.schema.arguments import InvalidArguments, read
 from ferrule.tool.tool import Tool, ToolDefinition
+
+if TYPE_CHECKING:
+    from ferrule.provider import definition as wires
+    from ferrule.provider.definition import Wire
+else:
+    wires = LazyModule("ferrule.provider.definition")
 
 T = TypeVar("T")
 Arguments = Mapping[str, Any] | str | bytes
@@ -83,7 +89,7 @@ def show_tool(
         session.out.item(told, _declaration_view(told))
         return ExitCode.DONE
     definition = ToolDefinition(name, tool.description, tool.parameters.schema)
-    entry, notes = tool_definition(definition, _WIRES[provider])
+    entry, notes = wires.tool_definition(definition, _WIRES[provider])
     entry = plain(entry, big_ints="number")
     session.out.item(entry, [Text(printable(json_text(entry, indent=2)))])
     for note in notes:
@@ -186,12 +192,14 @@ def _settled(session: Session, work: Coroutine[Any, Any, T]) -> T | ToolResult:
 
 
 async def _needs_approval(tool: Tool, arguments: Arguments) -> bool:
-    if not callable(tool.approval):
-        return tool.approval
+    if not tool.approval:
+        return False
     try:
         values, _ = read(tool.parameters, arguments, omit_blank=tool.omit_blank)
     except InvalidArguments:
         return False  # the call itself says so, and never starts
+    if not callable(tool.approval):
+        return True
     needed = tool.approval(tool.whole(values))
     return bool(await needed if inspect.isawaitable(needed) else needed)
 
@@ -205,15 +213,15 @@ def _approved(session: Session, name: str, tool: Tool, arguments: Arguments, con
     shown = _settled(session, tool.call_preview(arguments, context))
     told = arguments if isinstance(arguments, Mapping) else parse(arguments)
     session.say(shown.output if shown is not None else json_text(plain(told, big_ints="number"), indent=2))
-    sys.stderr.write(f"Call {name!r} like this? [y/N] ")
-    sys.stderr.flush()
-    # Asked outside the event loop: inside it, the first Ctrl-C would not be heard.
-    return is_yes(sys.stdin.readline())
+    return ask_yes(f"Call {name!r} like this?")
 
 
 def _show(session: Session, result: ToolResult, save: Path | None, full: bool) -> ExitCode:
     saved, trouble = save_parts(result.parts or (), save) if save is not None else ([], None)
-    session.out.item(envelope(result, full=full, saved=saved), lines(result, full=full, saved=saved))
+    try:
+        session.out.item(envelope(result, full=full, saved=saved), lines(result, full=full, saved=saved))
+    except OSError as error:  # exit code 1 alone would say that the call failed
+        trouble = NotWritten(f"the call is {result.status}; its result cannot be written: {describe_exception(error)}")
     if result.pending is not None:
         say_request(session, result.pending)
     if trouble is not None:  # told after the result: a full disk must not cost it

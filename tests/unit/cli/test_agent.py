@@ -129,8 +129,22 @@ def wait() -> None:
     threading.Event().wait(60)
 
 
+@tool(effect="once")
+async def deaf() -> str:
+    "Do not hear of a cancellation, nor of the one that comes when the event loop closes."
+    loop = __import__("asyncio").get_running_loop()
+    waited = loop.create_future()
+    loop.call_later(60, waited.set_result, None)
+    while not waited.done():
+        try:
+            await __import__("asyncio").shield(waited)
+        except __import__("asyncio").CancelledError:
+            print("deaf", flush=True)
+    return "heard nothing"
+
+
 def made(name: str, *turns: Any, **options: Any) -> Agent:
-    return Agent(name, ScriptedModel(turns), tools=[stock, report, draw, lookalike, pay, deploy, sign_in, interrupt, wait], **options)
+    return Agent(name, ScriptedModel(turns), tools=[stock, report, draw, lookalike, pay, deploy, sign_in, interrupt, wait, deaf], **options)
 
 
 desk = made("desk", [call("stock", '{"part": "ring"}'), call("stock", '{"part": "screw"}')], "There are 12 rings.", "Still 12.")
@@ -145,6 +159,7 @@ former = made("former", call("deploy", '{"form": true}'), "Done.")
 guest = made("guest", call("sign_in"), "Done.")
 stopped = made("stopped", [call("stock", '{"part": "ring"}'), call("interrupt")], "Never.", "I am still here.")
 waiter = made("waiter", call("wait"), "Never.")
+deafened = made("deafened", call("deaf"), "Never.")
 TALE = "Once\\nupon a time \\x1b[2J."
 teller = made("teller", TALE, TALE)
 exhausted = made("exhausted")
@@ -369,6 +384,7 @@ def test_nothing_but_yes_approves_a_call(typed: str, amounts: list[int]) -> None
         ("porter", "\n", "Tool 'deploy' was not called; the person who was asked declined."),
         ("former", "staging\n3\n", "runs in {'where': 'staging', 'copies': 3}"),
         ("former", "\nstaging\n\n", "runs in {'where': 'staging'}"),
+        ("former", "staging\nmany\noslo\n2\n", "runs in {'where': 'oslo', 'copies': 2}"),
         ("guest", "y\n", "signed in"),
         ("guest", "\n", "Tool 'sign_in' was not called; the person who was asked declined."),
     ],
@@ -376,6 +392,13 @@ def test_nothing_but_yes_approves_a_call(typed: str, amounts: list[int]) -> None
 def test_a_question_is_answered_on_the_terminal(agent: str, typed: str, result: str) -> None:
     ran = ferrule("run", agent, "--input", "x", "-o", "json", stdin=typed, terminal=True)
     assert result == next(m["output"] for m in ran.data["messages"] if "call" in m)
+    assert 0 == ran.code
+
+
+@pytest.mark.usefixtures("desk")
+def test_an_answer_that_does_not_fit_its_schema_is_told_and_asked_again() -> None:
+    ran = ferrule("run", "former", "--input", "x", stdin="a\nb\na\n2\n", terminal=True)
+    assert "copies: That does not fit. copies: " in ran.stderr
     assert 0 == ran.code
 
 
@@ -466,6 +489,29 @@ def test_ctrl_c_while_a_thread_works_ends_with_130_and_the_result() -> None:
     assert json.loads(err)["detail"].endswith("is cancelled; the effect of tool 'wait' may have happened.")
 
 
+@pytest.mark.usefixtures("desk")
+@pytest.mark.skipif(sys.platform == "win32", reason="signals work otherwise there")
+def test_a_second_ctrl_c_names_the_calls_in_flight_at_once_and_a_third_ends_the_process() -> None:
+    process = start("run", "deafened", "--input", "x", "-o", "table")
+    assert process.stderr is not None
+    told: list[str] = []
+
+    def heard(line: str) -> None:
+        assert process.stderr is not None
+        while line not in told:
+            told.append(process.stderr.readline().decode().strip())
+            assert told[-1] or process.poll() is None
+
+    heard("call deaf")
+    for line in ("deaf", "Error: interrupted; the effect of tool 'deaf' may have happened."):
+        process.send_signal(signal.SIGINT)
+        heard(line)
+    process.send_signal(signal.SIGINT)
+    code, out, err = end(process)
+    assert code in (130, -signal.SIGINT)
+    assert ("", "") == (out, err.replace("deaf\n", ""))
+
+
 class Typist:
     """Somebody at a terminal."""
 
@@ -473,12 +519,12 @@ class Typist:
         pty = pytest.importorskip("pty")
         self._master, slave = pty.openpty()
         path = os.pathsep.join([str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])])
-        env = {**os.environ, "PYTHONPATH": path, "TERM": "xterm", "NO_COLOR": "1"}
+        env = {**os.environ, "PYTHONPATH": path, "TERM": "xterm", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8:strict"}
         command = [sys.executable, "-m", "ferrule", *words]
         self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=env)
         os.close(slave)
         self.screen = ""
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def see(self, text: str) -> None:
         """Read on until a text has come."""
@@ -486,7 +532,10 @@ class Typist:
             self.screen += self._read()
 
     def type(self, text: str) -> None:
-        os.write(self._master, text.encode())
+        self.send(text.encode())
+
+    def send(self, raw: bytes) -> None:
+        os.write(self._master, raw)
 
     def close(self) -> int:
         """Read to the end."""
@@ -548,5 +597,27 @@ def test_ctrl_c_at_the_prompt_of_a_chat_does_not_end_it() -> None:
         somebody.see("/quit or Ctrl-D ends the chat.")
         somebody.type("hello\n")
         somebody.see("1: hello")
+        somebody.type("/quit\n")
+        assert 0 == somebody.close()
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals there")
+def test_what_was_typed_before_a_question_is_no_answer_to_it() -> None:
+    with typist("run", "clerk", "--input", "x") as somebody:
+        somebody.type("y\n")
+        somebody.see("Agree? [y/N] ")
+        somebody.type("n\n")
+        assert 0 == somebody.close()
+        assert "Tool 'pay' was not called; the person who was asked declined." in somebody.screen
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals there")
+def test_bytes_that_are_no_text_do_not_end_a_chat() -> None:
+    with typist("chat", "echo", "-q") as somebody:
+        somebody.see("> ")
+        somebody.send(b"caf\xe9\n")
+        somebody.see("1: caf\ufffd")
         somebody.type("/quit\n")
         assert 0 == somebody.close()

@@ -170,7 +170,7 @@ def test_an_extra_is_told_with_what_it_lacks(monkeypatch: pytest.MonkeyPatch) ->
     def requires(name: str) -> list[str]:
         return lines
 
-    monkeypatch.setattr(metadata, "requires", requires)
+    monkeypatch.setattr("ferrule.cli.doctor.metadata.requires", requires)
     found = findings()
     assert (found["extra tests"]["status"], found["extra tests"]["detail"]) == ("ok", "installed: pytest")
     assert found["extra rare"]["detail"] == "not installed: no-such-distribution"
@@ -183,8 +183,8 @@ def test_sources_that_are_not_installed_are_a_warning(monkeypatch: pytest.Monkey
     def missing(name: str) -> Any:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(metadata, "version", missing)
-    monkeypatch.setattr(metadata, "requires", missing)
+    monkeypatch.setattr("ferrule.cli.about.metadata.version", missing)
+    monkeypatch.setattr("ferrule.cli.doctor.metadata.requires", missing)
     found = findings()["ferrule"]
     assert (found["status"], found["detail"], found["mend"]) == (
         "warn",

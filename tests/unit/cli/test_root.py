@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -177,10 +178,17 @@ def test_a_project_that_does_not_load_is_a_problem_and_verbose_shows_the_users_t
     write("sick.py", "raise RuntimeError('no database')")
     ran = ferrule("tool", "ls")
     assert (ran.code, ran.problem["code"]) == (2, "configuration")
-    assert "module 'sick' cannot be imported: RuntimeError: no database" in ran.problem["detail"]
+    assert "RuntimeError: no database." in ran.problem["detail"]
     told = ferrule("tool", "ls", "--verbose").stderr
     assert "Traceback" in told
     assert "raise RuntimeError('no database')" in told
+
+
+def test_a_traceback_shows_no_credential(write: Write) -> None:
+    write("sick.py", "raise RuntimeError('no database: password=hunter2')")
+    told = ferrule("--app", "sick.py", "tool", "ls", "--verbose").stderr
+    assert "RuntimeError: no database: password=[redacted]" in told
+    assert "hunter2" not in told
 
 
 @pytest.mark.parametrize(
@@ -196,7 +204,7 @@ def test_a_module_that_would_end_the_process_does_not_load(write: Write, body: s
     ran = ferrule("--app", "last.py", "tool", "ls")
     assert (2, "configuration") == (ran.code, ran.problem["code"])
     assert (
-        f"app 'last.py': module 'last' cannot be imported: {says} ({path}:{1 + body.count(chr(10))}). Mend it."
+        f"app 'last.py': module 'last' cannot be imported, {path}:{1 + body.count(chr(10))}: {says}."
         == ran.problem["detail"]
     )
 
@@ -268,11 +276,11 @@ def test_completion_prints_a_script_in_every_format(shell: str) -> None:
 SOURCES = Path(__file__).parents[3] / "src"
 
 
-def start(*words: str, **env: str) -> subprocess.Popen[bytes]:
-    """A command line in a process of its own."""
+def start(*words: str, to: str = "", **env: str) -> subprocess.Popen[bytes]:
+    """A command line in a process of its own, its streams led elsewhere as a shell does with `to`."""
     path = os.pathsep.join([str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.Popen(
-        [sys.executable, "-m", "ferrule", *words],
+        [*(["sh", "-c", f'exec "$@" {to}', "sh"] if to else []), sys.executable, "-m", "ferrule", *words],
         env={**os.environ, "PYTHONPATH": path, **env},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -383,3 +391,123 @@ def test_ctrl_c_while_the_project_loads_ends_with_130(write: Write) -> None:
     code, out, err = end(process)
     assert (130, "") == (code, out)
     assert "interrupted." == json.loads(err)["detail"]
+
+
+PRESSED = """
+import atexit, runpy, signal, sys
+
+def press(*_, **__):
+    signal.raise_signal(signal.SIGINT)
+
+class Pressing:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            press()
+
+{moment}
+sys.argv = ["ferrule", "tool", "ls"]
+runpy.run_module("ferrule", run_name="__main__")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals work otherwise there")
+@pytest.mark.parametrize(
+    ("moment", "code"),
+    [
+        ("sys.meta_path.insert(0, Pressing())", -signal.SIGINT),
+        ("atexit.register(press)", -signal.SIGINT),
+        ("import ferrule.cli.root\nferrule.cli.root.report = press", 130),
+    ],
+    ids=["while it loads", "when it has ended", "while an error is told"],
+)
+@pytest.mark.usefixtures("folder")
+def test_ctrl_c_outside_a_command_shows_no_traceback(moment: str, code: int) -> None:
+    path = os.pathsep.join([str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])])
+    ran = subprocess.run(
+        [sys.executable, "-c", PRESSED.replace("{moment}", moment)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (code, "") == (ran.returncode, ran.stderr.decode().partition('{"type"')[0])
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of another kind")
+@pytest.mark.parametrize("closed", ["0>&-", "1>&-", "2>&-", "0>&- 1>&- 2>&-"])
+def test_a_standard_stream_that_is_closed_is_no_error(closed: str) -> None:
+    process = start("tool", "call", "loud", to=closed)
+    code, out, err = end(process)
+    assert 0 == code
+    assert "1>" in closed or "result" == json.loads(out)["value"]
+    assert "2>" in closed or ["child", "printed", "written"] == sorted(err.split())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes are not selected there")
+def test_a_result_is_shown_before_what_a_tool_left_behind_has_ended(write: Write) -> None:
+    write(
+        "left.py",
+        """
+        import asyncio
+        import threading
+
+        from ferrule import tool
+
+        @tool(effect="once")
+        async def leave() -> str:
+            "Leave a thread behind."
+            asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
+            return "done at once"
+        """,
+    )
+    process = start("--app", "left.py", "tool", "call", "leave", "-o", "jsonl")
+    try:
+        assert process.stdout is not None
+        assert select.select([process.stdout], [], [], 30)[0]
+        assert "done at once" == json.loads(process.stdout.readline())["value"]
+    finally:
+        process.kill()
+        end(process)
+
+
+@pytest.mark.usefixtures("shop")
+def test_tools_alone_do_not_load_what_agents_are_made_of() -> None:
+    code = (
+        "import sys\nfrom ferrule.cli import main\nmain(['tool', 'call', 'add', '--set', 'a=1'])\nprint(*sys.modules)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert b"ferrule.tool.tool" in ran.stdout.split()
+    assert not {b"ferrule.agent", b"ferrule.runtime", b"ferrule.provider"} & set(ran.stdout.split())
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+def test_a_result_that_cannot_be_written_is_told_from_a_call_that_failed() -> None:
+    process = start("tool", "call", "pay", "--set", "amount=7", "--yes", to="1>/dev/full")
+    code, _, err = end(process)
+    assert (1, "io") == (code, json.loads(err)["code"])
+    assert (
+        "the call is done; its result cannot be written: OSError: [Errno 28] No space left on device"
+        == json.loads(err)["detail"]
+    )
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("format", ["table", "json"])
+def test_an_error_that_cannot_be_written_keeps_its_exit_code(format: str) -> None:
+    assert (2, "", "") == end(start("tool", "show", "bogus", "-o", format, to="2>/dev/full"))
+    assert 5 == end(start("tool", "call", "sign_in", "-o", format, to="2>/dev/full"))[0]
+    process = start("tool", "show", "bogus", "-o", format)
+    assert process.stderr is not None
+    process.stderr.close()
+    process.stderr = None
+    process.communicate(timeout=60)
+    assert 2 == process.returncode

@@ -213,6 +213,14 @@ def test_a_table_shows_status_output_and_failure_code() -> None:
     )
 
 
+def test_a_table_keeps_the_lines_of_a_text_as_they_are(write: Write) -> None:
+    write(
+        "text.py",
+        'from ferrule import tool\n\n\n@tool\ndef text() -> str:\n    """Be."""\n    return "a\\u2028b\\n\\nc"\n',
+    )
+    assert "done\na\u2028b\n\nc\n" == ferrule("--app", "text.py", "tool", "call", "text", "-o", "table").stdout
+
+
 def test_control_characters_of_a_result_do_not_reach_a_terminal(write: Write) -> None:
     write(
         "evil.py",
@@ -399,6 +407,13 @@ def test_on_a_terminal_the_preview_is_shown_and_yes_calls() -> None:
     ran = paying(terminal=True, stdin="y\n")
     assert (ran.code, ran.data["value"]) == (0, "paid")
     assert ran.stderr == "would pay 7\nCall 'pay' like this? [y/N] "
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("terminal", [True, False])
+def test_nobody_is_asked_about_arguments_that_do_not_fit(terminal: bool) -> None:
+    ran = ferrule("tool", "call", "pay", "--set", "amount=x", "-o", "json", stdin="y\n", terminal=terminal)
+    assert (2, "invalid_arguments", "") == (ran.code, ran.data["failure"]["code"], ran.stderr)
 
 
 @pytest.mark.usefixtures("shop")
