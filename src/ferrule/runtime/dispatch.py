@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Coroutine, Mapping
-from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -262,8 +261,7 @@ async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str,
             if isinstance(decided, ToolResult) or (decided is not None and not _same(decided[0], values)):
                 text = f"Tool {tool.name!r} was not called: a hook refused the arguments that were approved."
                 return decided if isinstance(decided, ToolResult) else ToolResult.failed(text, code="denied")
-    async with nullcontext() if tool.concurrency is None else SLOTS.of(tool):
-        result = await _attempts(run, command, tool, values, text)
+    result = await _attempts(run, command, tool, values, text)
     if edited is not None and isinstance(result, ToolResult):
         result = _told_of_edit(result, edited, values)
     if hooks is not None and watched and isinstance(result, ToolResult):
@@ -332,23 +330,29 @@ async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str
     answers: list[tuple[Request, Answer]] = []
     state: dict[str, Any] = {}
     while True:
-        run.intended(op, "tool.intended", {"op": op, "call": call, "arguments": values, "attempt": attempt}, call)
-        if not run.journal.volatile and tool.effect != "read":
-            await run.journal.durable()
-        if tool.runs == "run":
-            child = cast("Any", tool)
-            return await run.inside(op, child.agent, child.input_of(values, command.within))
-        context = context_for(run, op, call, attempt, answers, state) if tool.injected != () else None
-        once = tool.effect == "once"
-        if once:
-            run.proven(op, so=False)
-        if run.trace is None:
-            result = await execute(tool, values, context, text=text, give_up=give_up)
-        else:
-            work = partial(execute, tool, values, context, text=text)
-            result = await run.trace.tool(tool, call.id, work, give_up)
-        if once:
-            run.proven(op, so=True)
+        if tool.concurrency is not None:  # held while it runs, and not while somebody is asked or time passes
+            await SLOTS.take(tool)
+        try:
+            run.intended(op, "tool.intended", {"op": op, "call": call, "arguments": values, "attempt": attempt}, call)
+            if not run.journal.volatile and tool.effect != "read":
+                await run.journal.durable()
+            if tool.runs == "run":
+                child = cast("Any", tool)
+                return await run.inside(op, child.agent, child.input_of(values, command.within))
+            context = context_for(run, op, call, attempt, answers, state) if tool.injected != () else None
+            once = tool.effect == "once"
+            if once:
+                run.proven(op, so=False)
+            if run.trace is None:
+                result = await execute(tool, values, context, text=text, give_up=give_up)
+            else:
+                work = partial(execute, tool, values, context, text=text)
+                result = await run.trace.tool(tool, call.id, work, give_up)
+            if once:
+                run.proven(op, so=True)
+        finally:
+            if tool.concurrency is not None:
+                SLOTS.give(tool)
         request = result.pending
         if request is not None:
             answer = await run.ask(op, request)

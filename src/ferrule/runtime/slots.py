@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.lazy import LazyModule
@@ -23,27 +21,51 @@ class Slots:
 
     def __init__(self) -> None:
         """Nothing is running."""
-        self._held: dict[tuple[Tool, Any], tuple[asyncio.Semaphore, list[None]]] = {}
+        self._held: dict[tuple[Tool, Any], _Held] = {}
 
-    @asynccontextmanager
-    async def of(self, tool: Tool) -> AsyncGenerator[None, None]:
-        """A slot to hold while the tool runs; the last who leaves takes the tool and the loop off the books.
+    async def take(self, tool: Tool) -> None:
+        """Wait for a slot, and hold it until `give`.
 
         Args:
             tool: A tool with `concurrency`.
         """
         key = (tool, asyncio.get_running_loop())
-        if key not in self._held:
-            self._held[key] = (asyncio.Semaphore(cast("int", tool.concurrency)), [])
-        free, users = self._held[key]
-        users.append(None)
+        held = self._held.get(key)
+        if held is None:
+            held = self._held[key] = _Held(cast("int", tool.concurrency))
+        held.users += 1
         try:
-            async with free:
-                yield
-        finally:
-            users.pop()
-            if not users:
-                self._held.pop(key, None)
+            await held.free.acquire()
+        except BaseException:
+            self._leave(key, held)
+            raise
+
+    def give(self, tool: Tool) -> None:
+        """Give a slot back.
+
+        Args:
+            tool: The tool.
+        """
+        key = (tool, asyncio.get_running_loop())
+        held = self._held[key]
+        held.free.release()
+        self._leave(key, held)
+
+    def _leave(self, key: tuple[Tool, Any], held: _Held) -> None:
+        """The last who leaves takes the tool and the loop off the books."""
+        held.users -= 1
+        if not held.users:
+            del self._held[key]
+
+
+class _Held:
+    """The slots of one tool in one event loop, and how many wait for them or hold them."""
+
+    __slots__ = ("free", "users")
+
+    def __init__(self, slots: int) -> None:
+        self.free = asyncio.Semaphore(slots)
+        self.users = 0
 
 
 SLOTS = Slots()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import sys
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -395,7 +394,6 @@ def test_a_listener_cannot_cancel_the_run_by_raising_so(caplog: pytest.LogCaptur
     assert "a listener" in caplog.text
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with Python 3.12")
 def test_tasks_that_begin_at_once_are_waited_for_like_others() -> None:
     @tool(effect="read")
     async def now() -> str:
@@ -407,7 +405,8 @@ def test_tasks_that_begin_at_once_are_waited_for_like_others() -> None:
     agent = Agent("a", ScriptedModel(calls), tools=[now, inner.as_tool(), asked], hooks=[Waiting()])
 
     async def main() -> RunResult[Any]:
-        asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009 - not in 3.11
+        eager: Any = getattr(asyncio, "eager_task_factory", None)  # from 3.12 on
+        asyncio.get_running_loop().set_task_factory(eager)
         return await agent.run("go", on_request=agree)
 
     assert outputs(run(main())) == ["now", "inside", "made"]

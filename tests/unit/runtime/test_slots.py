@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.clock import run
 
-from ferrule import Agent, tool
+from ferrule import Agent, Answer, Context, Request, tool
 from ferrule.runtime.slots import SLOTS
 from ferrule.testing import ScriptedModel, call
 
@@ -39,4 +39,28 @@ def test_all_runs_of_a_loop_share_them_and_the_last_leaves_nothing_behind() -> N
     for _ in range(2):
         assert run(main()) == 3.5
         assert most == 2
+    assert not SLOTS._held  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_call_that_waits_for_a_person_or_for_its_next_attempt_gives_its_slot_to_others() -> None:
+    order: list[str] = []
+
+    @tool(effect="read", concurrency=1, retries=1)
+    async def one(ctx: Context, name: str) -> str:
+        """Ask, or fail once, or neither."""
+        order.append(name)
+        if name == "asks":
+            ctx.ask("input", "Well?")
+        if name == "fails" and ctx.attempt == 1:
+            raise ConnectionRefusedError
+        return name
+
+    async def later(request: Request) -> Answer:
+        await asyncio.sleep(1000)
+        return Answer(request.id, ok=True)
+
+    calls = [call("one", {"name": name}) for name in ("asks", "fails", "neither")]
+    result = run(Agent("a", ScriptedModel([calls, "end"]), tools=[one]).run("go", on_request=later))
+    assert result.status == "done"
+    assert order == ["asks", "fails", "neither", "fails", "asks"]
     assert not SLOTS._held  # pyright: ignore[reportPrivateUsage]
