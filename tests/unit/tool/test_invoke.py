@@ -7,6 +7,7 @@ import contextvars
 import gc
 import logging
 import os
+import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
@@ -278,7 +279,7 @@ def test_what_would_end_more_than_the_tool_is_a_failed_result_however_it_runs(
     assert check.failure.code == "outcome_unknown"
 
 
-@pytest.mark.parametrize("way", ["step", "task", "inline", "raises"])
+@pytest.mark.parametrize("way", ["step", "task"])
 def test_a_tool_that_cancels_the_task_it_finds_does_not_cancel_its_caller(way: str) -> None:
     async def step() -> None:
         cast("asyncio.Task[Any]", asyncio.current_task()).cancel()
@@ -287,24 +288,33 @@ def test_a_tool_that_cancels_the_task_it_finds_does_not_cancel_its_caller(way: s
         cast("asyncio.Task[Any]", asyncio.current_task()).cancel()
         await asyncio.sleep(1)
 
-    def inline() -> None:
-        cast("asyncio.Task[Any]", asyncio.current_task()).cancel()
-
-    def raises() -> None:
-        inline()
-        raise ValueError("v")
-
     async def main() -> tuple[ToolResult, int]:
-        made: dict[str, Tool] = {"step": tool(step), "task": tool(task)}
-        made |= {"inline": tool(thread=False)(inline), "raises": tool(thread=False)(raises)}
-        body = made[way]
-        result = await body.call()
+        result = await {"step": tool(step), "task": tool(task)}[way].call()
         await asyncio.sleep(0)
         return result, cast("asyncio.Task[Any]", asyncio.current_task()).cancelling()
 
     result, cancelling = run(main())
     assert result.failure is not None
     assert (result.failure.code, cancelling) == ("cancelled", 0)
+
+
+@pytest.mark.parametrize("effect", ["once", "read"])
+def test_what_a_body_did_in_its_callers_task_is_told_before_an_interrupt_that_came_meanwhile(effect: Any) -> None:
+    told: list[ToolResult] = []
+
+    @tool(effect=effect, thread=False)
+    def pay() -> str:
+        signal.raise_signal(signal.SIGINT)
+        return "paid"
+
+    async def main() -> None:
+        told.append(await pay.call())
+        await asyncio.sleep(1)
+        raise AssertionError("the interrupt was lost")
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    assert [r.value for r in told] == ["paid"]
 
 
 @pytest.mark.parametrize("given_up", [True, False])

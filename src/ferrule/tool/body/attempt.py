@@ -186,20 +186,15 @@ class Attempt:
             return await self._in_thread()
         if runs == "process":
             return await self._in_process()
-        value = self._started() if runs == "task" else await self._inline()
+        value = self._started() if runs == "task" else self._inline()
         return self._finished(value) if runs != "task" and is_ready(value) else await self.in_task(value)
 
-    async def _inline(self) -> Any:
-        """Call the sync body here; if it cancels the task that it finds, that is its own end and not the caller's."""
-        task = cast("asyncio.Task[Any]", asyncio.current_task())
-        before = task.cancelling()
+    def _inline(self) -> Any:
+        """Call the sync body here. What cancels this task meanwhile, Ctrl-C for one, comes after its value."""
         try:
             return self._started()
         except (asyncio.CancelledError, *STRAY) as error:
             raise Own(error) from None
-        finally:
-            if task.cancelling() > before:
-                await _take_back(task, before)
 
     async def _settled(self, value: Any) -> Any:
         """What `finish` makes of a value, once it is one; describing it takes a thread where that may take its time."""
@@ -408,18 +403,6 @@ class Attempt:
         self.late(
             found if is_a(found, ToolResult) else self._finished(found)
         )  # a coroutine that nobody awaits any more
-
-
-async def _take_back(task: asyncio.Task[Any], before: int) -> None:
-    """Take back what the body cancelled of the current task; it ends by that, its caller does not."""
-    while task.cancelling() > before:
-        task.uncancel()
-    try:
-        await asyncio.sleep(0)  # before 3.13 what was asked for still comes, here
-    except asyncio.CancelledError:
-        if task.cancelling() > before:  # from outside, in the meantime
-            raise
-    raise Own(asyncio.CancelledError())
 
 
 def _runs(task: asyncio.Task[Any]) -> bool:
