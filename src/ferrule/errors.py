@@ -151,7 +151,8 @@ class ModelError(FerruleError):
         self.code = code
         self.request_id = request_id
         self.retryable = retryable
-        self.retry_after = retry_after
+        # An error must not fail for what somebody's own model says of it; NaN is no wait either.
+        self.retry_after = retry_after if isinstance(retry_after, int | float) and retry_after >= 0 else None  # pyright: ignore[reportUnnecessaryIsInstance]
 
     def __reduce__(self) -> tuple[partial[ModelError], tuple[str]]:
         """Copy and pickle by the arguments, not by the text made of them."""

@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 import re
+from typing import Any
 
 import pytest
 
@@ -86,3 +87,8 @@ def test_a_syntax_error_tells_its_place_where_it_is_known() -> None:
 def test_every_error_survives_copying_and_pickling(error: FerruleError) -> None:
     for other in (copy.copy(error), pickle.loads(pickle.dumps(error))):
         assert (type(error), str(error), vars(error)) == (type(other), str(other), vars(other))
+
+
+@pytest.mark.parametrize("given", ["soon", -1, float("nan"), [1]])
+def test_a_wait_that_is_none_is_none(given: Any) -> None:
+    assert ModelError("busy", provider="p", retry_after=given).retry_after is None
