@@ -138,7 +138,7 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
         run.intended(command.op, "model.intended", {"op": command.op, "attempt": attempt, "model": model.name})
         heard = run.heard
         try:
-            work = _streamed(run, command.op, model, request) if run.streaming else model.generate(request)
+            work = _streamed(run, command.op, model, request) if run.stream is not None else model.generate(request)
             response = await (work if run.trace is None else run.trace.chat(model, request, work))
             wrong = _unfit(response)
             if wrong is not None:
@@ -326,7 +326,7 @@ def _unseen(why: str) -> ToolResult:
 async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:
     """Attempts of one call until it is settled, or waits for an answer."""
     op, call, attempt = command.op, command.call, 1
-    give_up = partial(run.given_up, command) if tool.runs == "task" else None
+    give_up = partial(run.landed, command) if tool.runs == "task" else None
     answers: list[tuple[Request, Answer]] = []
     state: dict[str, Any] = {}
     while True:
