@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from inspect import isawaitable as is_awaitable
-from inspect import iscoroutine as is_coroutine
+from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ferrule.errors import ModelError
@@ -180,7 +179,7 @@ class Driver:
         """Make the live objects, or take those of the run around this one; how the run ends if that fails."""
         try:
             made = self.definition.live(self.info.context)
-            self.info.deps = await made if made is not None and is_awaitable(made) else made
+            self.info.deps = await made if made is not None and isawaitable(made) else made
         except Exception as error:  # a factory is the application's code: its failure is data, like a tool's
             return Finish("failed", error=error, reason="deps")
         if self.info.deps is None and self._outer is not None:
@@ -198,7 +197,7 @@ class Driver:
                 # Nothing else goes on: no task is needed to wait for one thing.
                 self._open[command.op] = command
                 outcome: Any = _PERFORM[type(command)](self, command)
-                if is_coroutine(outcome):
+                if iscoroutine(outcome):
                     try:
                         outcome = await outcome
                     except asyncio.CancelledError:
@@ -230,7 +229,7 @@ class Driver:
                 continue
             self._open[command.op] = command
             outcome: Any = _PERFORM[type(command)](self, command)
-            if is_coroutine(outcome):
+            if iscoroutine(outcome):
                 self._flying[command.op] = asyncio.Task(self._fly(command, outcome), loop=self.loop, name=command.op)
             else:
                 self._done.append((command, outcome))
