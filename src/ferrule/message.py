@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from ferrule.content import Part, text
 from ferrule.errors import UsageError
@@ -20,7 +20,7 @@ from ferrule.result import ToolResult
 from ferrule.strict_json import Codec, register
 
 Finish = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "error", "unknown"]
-FINISHES: Final = ("stop", "tool_calls", "length", "content_filter", "refusal", "error", "unknown")
+FINISHES: Final = get_args(Finish)
 
 
 class Call(NamedTuple):

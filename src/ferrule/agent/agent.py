@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 from typing_extensions import TypeForm, TypeVar
 
 from ferrule.agent.hooks import Chain, Hooks, Instructions
-from ferrule.agent.loop import AgentLoop, AgentTool, Limits, Plan, Rewritten, RunInput
+from ferrule.agent.loop import AgentLoop, Limits, Plan, Rewritten, RunInput
 from ferrule.agent.output import Output
 from ferrule.errors import SessionBusy, UsageError
 from ferrule.journal.memory import MemoryJournal
@@ -20,10 +21,10 @@ from ferrule.runtime.answer import OnRequest
 from ferrule.runtime.driver import Driver, Listener
 from ferrule.runtime.event import Event
 from ferrule.runtime.info import RunInfo, new_run_id
-from ferrule.runtime.outcome import RunResult, after_effects
+from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.stream import RunStream
 from ferrule.tool.body.thread import POOL
-from ferrule.tool.tool import Effect, ToolDefinition
+from ferrule.tool.tool import Effect, Tool, ToolDefinition
 from ferrule.tool.toolset import Several, Toolset
 
 if TYPE_CHECKING:
@@ -173,10 +174,7 @@ class Agent(Generic[Deps, Out]):
         Args:
             options: `limits`, in place of the agent's own.
         """
-        plan = self._plan
-        if options:
-            plan = Plan(**{**{f: getattr(plan, f) for f in plan.__slots__}, **options})
-        return AgentLoop(plan)
+        return AgentLoop(replace(self._plan, **options) if options else self._plan)
 
     def rewritten(self, response: ModelResponse, messages: Sequence[Message]) -> Rewritten:
         """The outcome of a request whose transcript a hook had replaced.
@@ -267,7 +265,6 @@ class Agent(Generic[Deps, Out]):
             options={"limits": limits} if limits is not None else None,
             listener=self.heard_by(on_event),
             stream=stream,
-            streaming=stream is not None,
             on_request=on_request,
         )
         if stream is not None:
@@ -342,15 +339,37 @@ class Agent(Generic[Deps, Out]):
             timeout: Seconds for a call from outside a run. Inside one the child ends by its own limits and by what is
                 left of the caller's.
         """
-        return _SubAgent(cast("Agent[Any, Any]", self), name or self._name, description, effect, approval, timeout)
+        return AgentTool(cast("Agent[Any, Any]", self), name or self._name, description, effect, approval, timeout)
 
     def __repr__(self) -> str:
         """Name, model and tools."""
         return f"<Agent {self._name!r} model={self._plan.models[0].name!r} tools={len(self._plan.tools)}>"
 
 
-class _SubAgent(AgentTool):
-    """An agent as a tool."""
+_ABOUT: Final = {"type": "string", "description": "What the agent should do, with everything it must know."}
+_INPUT: Final = {
+    "type": "object",
+    "properties": {"input": _ABOUT},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+
+
+class AgentTool(Tool):
+    """An agent as a tool, made by `Agent.as_tool`. Its calls in a run are runs inside that one.
+
+    Args:
+        agent: The agent.
+        name: As for `Agent.as_tool`, like all that follows.
+        description: What it is good for.
+        effect: Effect class of the whole.
+        approval: Whether a person must agree first.
+        timeout: Seconds for a call from outside a run.
+
+    Since 0.1.
+    """
+
+    runs = "run"  # pyright: ignore[reportAssignmentType] - settled by the kind, not by looking at the body
 
     def __init__(
         self,
@@ -361,40 +380,47 @@ class _SubAgent(AgentTool):
         approval: bool | Callable[[dict[str, Any]], Any],
         timeout: float,
     ) -> None:
+        """Keep what it says of itself."""
         self.agent = agent
-        self._name = name
         self.effect = effect
         self.approval = approval
         self.timeout = timeout
+        self._name = name
         self._description = description or f"Ask the agent {agent.name}."
 
     @property
-    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def name(self) -> str:
+        """Its name."""
         return self._name
 
     @property
     def description(self) -> str:
+        """What it is good for."""
         return self._description
 
     @property
     def definition(self) -> ToolDefinition:
-        about = {"type": "string", "description": "What the agent should do, with everything it must know."}
-        schema = {
-            "type": "object",
-            "properties": {"input": about},
-            "required": ["input"],
-            "additionalProperties": False,
-        }
-        return ToolDefinition(self.name, self.description, schema)
+        """Its one argument."""
+        return ToolDefinition(self.name, self.description, _INPUT)
+
+    def input_of(self, values: Mapping[str, Any], within: Limits | None) -> RunInput:
+        """What a run inside is given.
+
+        Args:
+            values: Checked arguments by name.
+            within: What it may consume.
+        """
+        return RunInput(user(str(values["input"])), (), within)
 
     async def execute(self, context: Any) -> Any:
+        """Run the agent, for a call from outside a run.
+
+        Args:
+            context: The call's context.
+        """
         run = await self.agent.run(str(context.variables["input"]), context=context.run_context)
-        result = run.as_tool_result()
-        asked = (
-            [c.name for m in run.messages if isinstance(m, ModelMessage) for c in m.calls] if result.is_error else []
-        )
-        effects = {tool.effect for tool in map(self.agent.tools.find, asked) if tool is not None}
-        return after_effects(result) if "once" in effects else result
+        asked = [self.agent.tools.find(c.name) for m in run.messages if isinstance(m, ModelMessage) for c in m.calls]
+        return run.as_tool_result(after_effects=any(tool is not None and tool.effect == "once" for tool in asked))
 
 
 async def _in_session(session: Session, driver: Driver, given: RunInput) -> RunResult[Any]:

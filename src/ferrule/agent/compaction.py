@@ -20,7 +20,7 @@ from ferrule.message import Message, ModelMessage, SystemMessage, ToolMessage, U
 from ferrule.provider.base import ModelRequest
 from ferrule.provider.function import Models, as_model
 from ferrule.provider.transcript import placeholder
-from ferrule.runtime.driver import RunInfo
+from ferrule.runtime.info import RunInfo
 from ferrule.runtime.trace import tracing
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from ferrule.message import Call, Message, ModelMessage, Transcript, Usage, User
 from ferrule.provider.base import Model, ModelRequest, ModelResponse, Settings
 from ferrule.result import ToolResult
 from ferrule.tool.output import bounded
-from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
 
 if TYPE_CHECKING:
@@ -106,26 +105,6 @@ class Rewritten(NamedTuple):
     messages: Sequence[Message]
 
 
-class AgentTool(Tool):
-    """A tool that is a run of another agent: its calls become child runs.
-
-    Since 0.1.
-    """
-
-    agent: Any
-
-    runs = "run"  # pyright: ignore[reportAssignmentType] - settled by the kind, not by looking at the body
-
-    def input_of(self, values: Mapping[str, Any], within: Limits | None) -> Any:
-        """What the child run is given.
-
-        Args:
-            values: Checked arguments by name.
-            within: What it may consume.
-        """
-        return RunInput(user(str(values["input"])), (), within)
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
     """All that decides about an agent's runs and does not change in one.
@@ -193,9 +172,7 @@ class AgentLoop:
         usage = self._usage
         cost = None if self._untold else usage.cost
         requests = usage.requests + self._requests
-        return Usage(
-            usage.input, usage.output, usage.cached, usage.reasoning, cost, requests, usage.tool_calls + self._calls
-        )
+        return Usage(usage.input, usage.output, usage.cached, usage.reasoning, cost, requests, self._made())
 
     def start(self, input: RunInput, at: float) -> Sequence[Command]:
         """Ask the model for the first time.
@@ -339,20 +316,19 @@ class AgentLoop:
         """End, once each call of an answer that is not whole has a result that says it was not made."""
         if not message.calls:
             return (end,)
-        self._after = end
         text = f"Not executed: the answer that asked for it ended early ({why})."
-        given = ToolResult.failed(text, code="not_executed")
-        return self._open(message.calls, [self._given(c, given) for c in message.calls])
+        return self._refused(message.calls, ToolResult.failed(text, code="not_executed"), end)
 
-    def _given(self, call: Call, result: ToolResult) -> CallTool:
-        return CallTool(call.id, call, self._plan.tools.find(call.name), result)
+    def _refused(self, calls: tuple[Call, ...], given: ToolResult, end: Finish) -> Sequence[Command]:
+        """End, once each of these calls has the result that is given."""
+        self._after = end
+        return self._open(calls, [CallTool(c.id, c, self._plan.tools.find(c.name), given) for c in calls])
 
     def _dispatch(self, message: ModelMessage, mended: Mapping[int, str]) -> Sequence[Command]:
         calls, limit = message.calls, self._plan.limits.tool_calls
         if limit is not None and self._made() + len(calls) > limit:
-            self._after = Finish("incomplete", message.text, reason="tool_calls")
             given = ToolResult.failed(f"Not executed: the limit of {limit} tool calls is reached.", code="budget")
-            return self._open(calls, [self._given(c, given) for c in calls])
+            return self._refused(calls, given, Finish("incomplete", message.text, reason="tool_calls"))
         self._calls += len(calls)
         commands = [self._command(call, mended.get(i)) for i, call in enumerate(calls)]
         if self._plan.nested:

@@ -75,19 +75,12 @@ def register_about(root: typer.Typer) -> None:
 
         For bash: eval "$(ferrule completion bash)", for example in ~/.bashrc.
         """
-        session.out.text(completion_script(root, shell).strip())
+        session.out.text(_completion_script(root, shell).strip())
         return ExitCode.DONE
 
 
-def completion_script(root: typer.Typer, shell: Shell) -> str:
-    """The script that a shell evaluates.
-
-    Args:
-        root: The whole command line.
-        shell: Which one.
-
-    Since 0.1.
-    """
+def _completion_script(root: typer.Typer, shell: Shell) -> str:
+    """The script that a shell evaluates."""
     script = StringIO()
     asks = "_FERRULE_COMPLETE"  # the word by which the script, too, asks for completions
     os.environ[asks] = f"source_{shell}"

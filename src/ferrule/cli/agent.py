@@ -15,7 +15,7 @@ from ferrule.cli.failure import ExitCode, Interrupted, exit_code_of
 from ferrule.cli.output import Format, json_text, printable
 from ferrule.cli.progress import Progress
 from ferrule.cli.session import Session, command
-from ferrule.errors import UnknownToolError, UsageError
+from ferrule.errors import UsageError
 from ferrule.lazy import LazyModule
 from ferrule.suspension import Answer, Request
 
@@ -262,7 +262,5 @@ class Screen:
         return f"interrupted{run}{''.join(f'; the effect of tool {name!r} may have happened' for name in names)}."
 
     def _may_act(self, name: str) -> bool:
-        try:
-            return self._agent.tools[name].effect != "read"
-        except UnknownToolError:  # of a run inside this one, whose call is told as well
-            return False
+        tool = self._agent.tools.find(name)  # None of a run inside this one, whose call is told as well
+        return tool is not None and tool.effect != "read"

@@ -35,17 +35,6 @@ def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def is_yes(line: str) -> bool:
-    """Whether a line agrees; anything but yes does not.
-
-    Args:
-        line: What was typed.
-
-    Since 0.1.
-    """
-    return line.strip().lower() in ("y", "yes")
-
-
 def say_request(session: Session, request: Request) -> None:
     """Tell of a request that stays open, with its id.
 
@@ -74,13 +63,13 @@ async def ask_on_terminal(session: Session, request: Request) -> Answer | None:
     """
     for line in _shown(request):
         session.say(line)
-    forget_typed()
+    _forget_typed()
     schema = _schema_of(request)
     if request.kind not in _ASK_FOR_DATA:
         line = await _line("Agree? [y/N] ")
         if line is None:
             return None
-        if not is_yes(line):
+        if not _is_yes(line):
             return Answer(request.id, ok=False, reason="declined", digest=request.digest)
         if not schema.get("properties"):
             return Answer(request.id, ok=True, digest=request.digest)
@@ -187,7 +176,7 @@ def ask_yes(prompt: str) -> bool:
 
     Since 0.1.
     """
-    forget_typed()
+    _forget_typed()
     _write(f"{prompt} [y/N] ")
     line = ""
     try:
@@ -195,14 +184,16 @@ def ask_yes(prompt: str) -> bool:
     finally:
         if not line:  # Ctrl-D or Ctrl-C: what comes next has a line of its own
             _write("\n")
-    return is_yes(line)
+    return _is_yes(line)
 
 
-def forget_typed() -> None:
-    """Drop what was typed before a question was shown: it is no answer to it.
+def _is_yes(line: str) -> bool:
+    """Whether a line agrees; anything but yes does not."""
+    return line.strip().lower() in ("y", "yes")
 
-    Since 0.1.
-    """
+
+def _forget_typed() -> None:
+    """Drop what was typed before a question was shown: it is no answer to it."""
     if sys.platform != "win32":
         with contextlib.suppress(OSError, ValueError, termios.error):  # a stand-in for a terminal has nothing to drop
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

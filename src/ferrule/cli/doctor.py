@@ -29,7 +29,7 @@ else:
     presets = LazyModule("ferrule.provider.presets")
 
 
-OLDEST_PYTHON: Final = (3, 11)
+_OLDEST_PYTHON: Final = (3, 11)
 _EXTRA: Final = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -68,19 +68,13 @@ def register_doctor(root: typer.Typer) -> None:
 
         The exit code is 1 when a check failed.
         """
-        findings = list(examine(session))
+        findings = list(_examine(session))
         session.out.items([asdict(finding) for finding in findings], ("check", "status", "detail", "mend"))
         return ExitCode.FAILED if any(finding.status == "fail" for finding in findings) else ExitCode.DONE
 
 
-def examine(session: Session) -> Iterator[Finding]:
-    """All findings, in order.
-
-    Args:
-        session: Names the app.
-
-    Since 0.1.
-    """
+def _examine(session: Session) -> Iterator[Finding]:
+    """All findings, in order."""
     yield _python()
     yield _version()
     yield from _extras()
@@ -89,8 +83,10 @@ def examine(session: Session) -> Iterator[Finding]:
 
 
 def _python() -> Finding:
-    if sys.version_info < OLDEST_PYTHON:
-        return Finding("python", "fail", platform.python_version(), "Use Python {}.{} or newer.".format(*OLDEST_PYTHON))
+    if sys.version_info < _OLDEST_PYTHON:
+        return Finding(
+            "python", "fail", platform.python_version(), "Use Python {}.{} or newer.".format(*_OLDEST_PYTHON)
+        )
     return Finding("python", "ok", platform.python_version())
 
 

@@ -138,7 +138,7 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
         run.intended(command.op, "model.intended", {"op": command.op, "attempt": attempt, "model": model.name})
         heard = run.heard
         try:
-            work = _streamed(run, command.op, model, request) if run.streaming else model.generate(request)
+            work = _streamed(run, command.op, model, request) if run.stream is not None else model.generate(request)
             response = await (work if run.trace is None else run.trace.chat(model, request, work))
             wrong = _unfit(response)
             if wrong is not None:
@@ -233,17 +233,17 @@ def call_tool(run: Driver, command: CallTool) -> Any:
     try:
         values, text = read(tool.parameters, call.arguments, omit_blank=tool.omit_blank)
     except InvalidArguments as error:
-        return ToolResult.failed(f"Tool {tool.name!r} was not called. {error}", code="invalid_arguments")
-    if run.hooks is None and tool.approval is False and tool.concurrency is None:
+        return not_called(tool, error)
+    if run.hooks is None and tool.approval is False:
         return _attempts(run, command, tool, values, text)
     return _guarded(run, command, tool, values, text)
 
 
 async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:
-    """A call with hooks, an approval or a limited number of slots."""
-    call, hooks = command.call, run.hooks
-    watched = hooks is not None and hooks.watches_tools
-    if hooks is not None and watched:
+    """A call with hooks or an approval."""
+    call = command.call
+    hooks = run.hooks if run.hooks is not None and run.hooks.watches_tools else None
+    if hooks is not None:
         decided = await _before(run, hooks, call, tool, values)
         if isinstance(decided, ToolResult):
             return decided
@@ -255,16 +255,17 @@ async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str,
         if not isinstance(approved, tuple):
             return approved
         values, text, edited = cast("tuple[dict[str, Any], str | bytes, dict[str, Any] | None]", approved)
-        if edited is not None and hooks is not None and watched:
+        if edited is not None and hooks is not None:
             decided = await _before(run, hooks, call, tool, values)
+            if isinstance(decided, ToolResult):
+                return decided
             # What was agreed to is what runs: a hook may say so by giving it back, and nothing else.
-            if isinstance(decided, ToolResult) or (decided is not None and not _same(decided[0], values)):
-                text = f"Tool {tool.name!r} was not called: a hook refused the arguments that were approved."
-                return decided if isinstance(decided, ToolResult) else ToolResult.failed(text, code="denied")
+            if decided is not None and not _same(decided[0], values):
+                return _denied_by_hook(tool, "refused the arguments that were approved")
     result = await _attempts(run, command, tool, values, text)
     if edited is not None and isinstance(result, ToolResult):
         result = _told_of_edit(result, edited, values)
-    if hooks is not None and watched and isinstance(result, ToolResult):
+    if hooks is not None and isinstance(result, ToolResult):
         result = await _after(run, hooks, command.op, call, result)
     return result
 
@@ -276,17 +277,19 @@ async def _before(
         decided = await hooks.before_tool(run.info, call, tool, deepcopy(values))
     except Exception as error:  # a guard that breaks lets nothing through
         run.note("before_tool", call.id, changed=True)
-        text = f"Tool {tool.name!r} was not called: a hook raised {type(error).__name__}."
-        return ToolResult.failed(text, code="denied")
+        return _denied_by_hook(tool, f"raised {type(error).__name__}")
     run.note("before_tool", call.id, decided is not None)
     if decided is None:
         return None
     if not isinstance(decided, ToolResult):
         return _frozen(tool, decided)
     if take(decided).pending is not None:  # other hooks have not seen the call, so no answer could let it through
-        text = f"Tool {tool.name!r} was not called: a hook returned a request, and only tools can ask."
-        return ToolResult.failed(text, code="denied")
+        return _denied_by_hook(tool, "returned a request, and only tools can ask")
     return take(decided)
+
+
+def _denied_by_hook(tool: Tool, why: str) -> ToolResult:
+    return ToolResult.failed(f"Tool {tool.name!r} was not called: a hook {why}.", code="denied")
 
 
 def _same(a: dict[str, Any], b: dict[str, Any]) -> bool:
@@ -326,7 +329,7 @@ def _unseen(why: str) -> ToolResult:
 async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:
     """Attempts of one call until it is settled, or waits for an answer."""
     op, call, attempt = command.op, command.call, 1
-    give_up = partial(run.given_up, command) if tool.runs == "task" else None
+    give_up = partial(run.landed, command) if tool.runs == "task" else None
     answers: list[tuple[Request, Answer]] = []
     state: dict[str, Any] = {}
     while True:
@@ -339,7 +342,7 @@ async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str
             if tool.runs == "run":
                 child = cast("Any", tool)
                 return await run.inside(op, child.agent, child.input_of(values, command.within))
-            context = context_for(run, op, call, attempt, answers, state) if tool.injected != () else None
+            context = _context(run, op, call, attempt, answers, state) if tool.injected != () else None
             once = tool.effect == "once"
             if once:
                 run.proven(op, so=False)
@@ -359,7 +362,7 @@ async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str
             if answer is None:
                 return PARKED
             if not answer.ok:
-                return denied(tool, answer)
+                return _denied(tool, answer)
             answers.append((request, answer))
         elif result.is_error and (delay := _again(tool, result, attempt)) is not None:
             run.journal.append("tool.settled", {"op": op, "attempt": attempt, "result": result, "retry_in": delay})
@@ -401,20 +404,15 @@ async def _approved(run: Driver, op: str, tool: Tool, values: dict[str, Any], te
     if answer is None:
         return PARKED
     if not answer.ok:
-        return denied(tool, answer)
+        return _denied(tool, answer)
     if answer.arguments is None:
         return values, text, None
     frozen = _frozen(tool, answer.arguments)
     return frozen if isinstance(frozen, ToolResult) else (*frozen, values)
 
 
-def denied(tool: Tool, answer: Answer) -> ToolResult:
-    """The result of a call that somebody decided against, or did not decide in time.
-
-    Args:
-        tool: The tool.
-        answer: The answer.
-    """
+def _denied(tool: Tool, answer: Answer) -> ToolResult:
+    """The result of a call that somebody decided against, or did not decide in time."""
     code = "expired" if answer.reason == "expired" else "denied"
     why = f": {answer.reason}" if answer.reason and answer.reason not in ("declined", "expired") else ""
     what = "nobody answered in time" if code == "expired" else f"the person who was asked declined{why}"
@@ -429,19 +427,10 @@ def _told_of_edit(result: ToolResult, before: dict[str, Any], after: dict[str, A
     return replace(result, output=output, metadata=with_fact(result.metadata, "arguments", versions))
 
 
-def context_for(
+def _context(
     run: Driver, op: str, call: Call, attempt: int, answers: list[tuple[Request, Answer]], state: dict[str, Any]
 ) -> Context[Any]:
-    """What a tool is told about its call.
-
-    Args:
-        run: The run.
-        op: The command.
-        call: The call.
-        attempt: Which attempt this is, from 1.
-        answers: What was asked and answered before.
-        state: What earlier attempts kept.
-    """
+    """What a tool is told about its call."""
 
     def progress(value: Any) -> None:
         run.emit_from_anywhere(Event("tool_progress", op, call=call, value=value))

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from inspect import isawaitable as is_awaitable
-from inspect import iscoroutine as is_coroutine
+from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ferrule.errors import ModelError
@@ -38,7 +37,7 @@ from ferrule.runtime.answer import OnRequest, asked
 from ferrule.runtime.dispatch import PARKED, Hooks, call_model, call_tool
 from ferrule.runtime.event import Event, event
 from ferrule.runtime.info import RunInfo
-from ferrule.runtime.outcome import RunResult, after_effects
+from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.trace import tracing
 from ferrule.suspension import Answer, Request, with_digest
 from ferrule.tool.context import Variables
@@ -46,6 +45,8 @@ from ferrule.tool.context import Variables
 if TYPE_CHECKING:
     import asyncio
     import logging
+
+    from ferrule.runtime.stream import RunStream
 else:
     asyncio = LazyModule("asyncio")
     logging = LazyModule("logging")
@@ -64,7 +65,7 @@ class Driver:
         info: What hooks and tools are told of it.
         options: What this run says differently from its definition.
         listener: Hears events.
-        streaming: Whether models are asked for pieces.
+        stream: Takes events at its own pace, and so has models asked for pieces; None for whole answers.
         on_request: Answers requests in this process; None leaves them open.
         outer: The run around this one.
         at: The command of that run which this one is.
@@ -75,7 +76,7 @@ class Driver:
     __slots__ = (
         "_asking", "_cancelled_by", "_done", "_flying", "_made", "_open", "_outer", "_ready", "_requests", "_task",
         "_unproven", "_wake", "at", "definition", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
-        "on_request", "path", "result", "stream", "streaming", "trace", "variables",
+        "on_request", "path", "result", "stream", "trace", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -86,8 +87,7 @@ class Driver:
         *,
         options: Mapping[str, Any] | None = None,
         listener: Listener | None = None,
-        stream: Any = None,
-        streaming: bool = False,
+        stream: RunStream[Any] | None = None,
         on_request: OnRequest | None = None,
         outer: Driver | None = None,
         at: str = "",
@@ -100,7 +100,6 @@ class Driver:
         self.hooks: Hooks | None = definition.hooks
         self.listener = listener
         self.stream = stream
-        self.streaming = streaming
         self.on_request = on_request
         self.path = f"{outer.path}{at}/" if outer is not None else ""
         self.at = at
@@ -115,7 +114,7 @@ class Driver:
         self._made: dict[str, ToolResult] | None = None  # by op, what is said of calls that a hook is looking at
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._open: dict[str, Any] = {}
-        self._flying: dict[str, asyncio.Task[Any] | None] = {}
+        self._flying: dict[str, asyncio.Task[None]] = {}
         self._done: list[tuple[Any, Any]] = []  # commands and what came of them, in the order of their ends
         self._ready: list[tuple[Any, Any]] = []  # those to be taken next, the first of them last
         self._wake: asyncio.Future[None] | None = None
@@ -180,23 +179,25 @@ class Driver:
         """Make the live objects, or take those of the run around this one; how the run ends if that fails."""
         try:
             made = self.definition.live(self.info.context)
-            self.info.deps = await made if made is not None and is_awaitable(made) else made
+            self.info.deps = await made if made is not None and isawaitable(made) else made
         except Exception as error:  # a factory is the application's code: its failure is data, like a tool's
             return Finish("failed", error=error, reason="deps")
         if self.info.deps is None and self._outer is not None:
             self.info.deps = self._outer.info.deps
         return None
 
-    async def _drive(self, commands: Sequence[Command]) -> Finish | None:
+    async def _drive(self, commands: Sequence[Command]) -> Finish:
         while True:
-            if len(commands) == 1 and not self._flying and not _flies(commands[0]):
+            # An async body may ignore its deadline, and a run inside must end by itself when this one is cancelled:
+            # these have a task of their own even when nothing else goes on.
+            if len(commands) == 1 and not self._flying and _runs(commands[0]) not in ("task", "run"):
                 command = commands[0]
                 if isinstance(command, Finish):
                     return command
                 # Nothing else goes on: no task is needed to wait for one thing.
                 self._open[command.op] = command
-                outcome: Any = self._perform(command)
-                if is_coroutine(outcome):
+                outcome: Any = _PERFORM[type(command)](self, command)
+                if iscoroutine(outcome):
                     try:
                         outcome = await outcome
                     except asyncio.CancelledError:
@@ -209,7 +210,7 @@ class Driver:
                     await self._let_go()
                     return finish
                 if not (self._flying or self._done or self._ready):
-                    return None  # all that is open waits for answers
+                    return Finish("suspended")  # all that is open waits for answers
                 command, outcome = await self._next()
             if outcome is PARKED:
                 commands = ()
@@ -227,8 +228,8 @@ class Driver:
                     task.cancel()
                 continue
             self._open[command.op] = command
-            outcome: Any = self._perform(command)
-            if is_coroutine(outcome):
+            outcome: Any = _PERFORM[type(command)](self, command)
+            if iscoroutine(outcome):
                 self._flying[command.op] = asyncio.Task(self._fly(command, outcome), loop=self.loop, name=command.op)
             else:
                 self._done.append((command, outcome))
@@ -244,18 +245,15 @@ class Driver:
             raise
         except BaseException as error:  # misuse, or a group with one of those: for whoever called
             outcome = _Raised(error)
-        self._landed(command, outcome)
+        self.landed(command, outcome)
 
-    def given_up(self, command: Any, result: ToolResult) -> None:
-        """Go on without a call whose body does not end.
+    def landed(self, command: Any, outcome: Any) -> None:
+        """Go on with what came of a command, whether its task has ended or a body in it does not end.
 
         Args:
-            command: The call.
-            result: What is said of it.
+            command: The command.
+            outcome: What came of it; the first that is told counts.
         """
-        self._landed(command, result)
-
-    def _landed(self, command: Any, outcome: Any) -> None:
         if command.op not in self._flying:  # it has been given up
             return
         del self._flying[command.op]
@@ -273,15 +271,6 @@ class Driver:
         if type(outcome) is _Raised:
             raise outcome.error
         return command, outcome
-
-    def _perform(self, command: Any) -> Any:
-        """What the command is completed with, or a coroutine that comes to it."""
-        kind = cast("Any", type(command))
-        if kind is CallTool:
-            return call_tool(self, command)
-        if kind is CallModel:
-            return call_model(self, command)
-        return _OTHERS[kind](self, command)
 
     # -- records and events -------------------------------------------------------------------------------------
 
@@ -396,7 +385,7 @@ class Driver:
         request = with_digest(replace(request, id=self.path + request.id))
         self.journal.append("wait.opened", {"op": op, "request": request})
         self.emit(Event("pending", at, self.journal.seq, request=request))
-        answer = await self._answer(request) if self.on_request is not None else None
+        answer = await self._answer(request)
         if answer is None:
             self._requests[at] = request
             return None
@@ -404,27 +393,25 @@ class Driver:
         return answer
 
     async def _answer(self, request: Request) -> Answer | None:
+        if self.on_request is None:
+            return None
         if self._asking is None:
             self._asking = asyncio.Lock()
         async with self._asking:
             try:
-                return await asked(self.on_request, request) if self.on_request is not None else None
+                return await asked(self.on_request, request)
             except Exception:  # whoever should answer failed, or answered something else; the request stays open
                 logging.getLogger("ferrule.run").exception("answering a request of %s failed", self.journal.run_id)
                 return None
 
-    async def sleep(self, command: Sleep) -> None:
-        """Let time pass."""
-        await asyncio.sleep(command.seconds)
-
     async def wait(self, command: Wait) -> Any:
-        """Ask a person."""
+        """Ask a person.
+
+        Args:
+            command: Says what.
+        """
         answer = await self.ask(command.op, command.request)
         return PARKED if answer is None else answer
-
-    async def child(self, command: StartRun) -> Any:
-        """Drive a run inside this one."""
-        return await self._inside(command.op, command.definition, command.input)
 
     async def inside(self, op: str, definition: Definition, input: Any) -> Any:
         """Drive the run that a call is; the machine learns at once what it consumed, whatever becomes of the call.
@@ -437,14 +424,23 @@ class Driver:
         Returns:
             The call's result, or PARKED.
         """
-        run = await self._inside(op, definition, input)
+        run = await self.drive(op, definition, input)
         if run is PARKED:
             return run
         self.machine.on(Completion(op, self.journal.append("child.settled", {"op": op, "outcome": run}), run))
-        result = run.as_tool_result()
-        return after_effects(result) if result.is_error and self._unproven and op in self._unproven else result
+        return run.as_tool_result(after_effects=self._unproven is not None and op in self._unproven)
 
-    async def _inside(self, op: str, definition: Definition, input: Any) -> Any:
+    async def drive(self, op: str, definition: Definition, input: Any) -> Any:
+        """Drive a run inside this one.
+
+        Args:
+            op: The command that it is.
+            definition: What is run.
+            input: What it is given.
+
+        Returns:
+            How it ended, or PARKED.
+        """
         journal = self.journal.child(op)
         self.journal.append("child.started", {"op": op, "run_id": journal.run_id})
         inner = Driver(
@@ -453,7 +449,6 @@ class Driver:
             RunInfo(journal.run_id, self.info.context, None),
             listener=definition.heard_by(self.listener),
             stream=self.stream,
-            streaming=self.streaming,
             on_request=self._answer if self.on_request is not None else None,
             outer=self,
             at=op,
@@ -470,14 +465,14 @@ class Driver:
     async def _let_go(self, grace: float = GRACE) -> None:
         """End what is in flight; it gets a grace to end by itself."""
         tasks: list[asyncio.Task[Any]] = []
-        for task in filter(None, self._flying.values()):
+        for task in self._flying.values():
             if not task.done():
                 tasks.append(task)
                 task.cancel()
             elif not task.cancelled():
                 task.exception()  # what ends the process has gone its own way; asyncio need not complain of it too
         if tasks:  # a run inside gives its own calls that grace, and must then settle them
-            inside = any(_is_run(self._open[op]) for op in self._flying)
+            inside = any(_runs(self._open[op]) == "run" for op in self._flying)
             await asyncio.wait(tasks, timeout=grace * 2 if inside else grace)
 
     async def _cancel(self, commands: Sequence[Command] = ()) -> Finish:
@@ -488,10 +483,10 @@ class Driver:
                 break
             except asyncio.CancelledError:  # once more, by somebody who waits no longer
                 continue
-        self.journal.append("cancel.requested", {"by": self.cancelled_by})
+        by = self.cancelled_by or ""
+        at = self.journal.append("cancel.requested", {"by": by})
         landed = {command.op: outcome for command, outcome in (*self._ready, *self._done)}
-        at = self.journal.append("note", {})
-        todo = deque([*self.machine.on(Completion("", at, Cancelled(self.cancelled_by or ""))), *commands])
+        todo = deque([*self.machine.on(Completion("", at, Cancelled(by))), *commands])
         todo.extend(self._open.values())
         while todo:
             command = todo.popleft()
@@ -522,12 +517,9 @@ class Driver:
             return RunResult("", "cancelled", reason="cancelled")
         return None
 
-    def _result(self, finish: Finish | None) -> RunResult[Any]:
+    def _result(self, finish: Finish) -> RunResult[Any]:
         machine = self.machine
-        if finish is None:
-            status, output, value, error, reason = "suspended", "", None, None, None
-        else:
-            status, output, value, error, reason = finish
+        status, output, value, error, reason = finish
         result: RunResult[Any] = RunResult(
             self.journal.run_id,
             status,
@@ -546,23 +538,11 @@ class Driver:
         return result
 
 
-def _flies(command: Command) -> bool:
-    """Whether a command has a task of its own even when nothing else goes on.
-
-    An async body may ignore its deadline, and a run inside must be able to end by itself when this one is cancelled.
-    """
-    return _is_run(command) or (
-        type(command) is CallTool
-        and command.given is None
-        and command.tool is not None
-        and (command.tool.runs == "task")
-    )
-
-
-def _is_run(command: Command) -> bool:
+def _runs(command: Command) -> str | None:
+    """How what a command starts runs: `run` is a run inside this one, `task` an async body; None for all else."""
     if type(command) is CallTool:
-        return command.given is None and command.tool is not None and command.tool.runs == "run"
-    return type(command) is StartRun
+        return command.tool.runs if command.given is None else None
+    return "run" if type(command) is StartRun else None
 
 
 class _Raised(NamedTuple):
@@ -571,10 +551,13 @@ class _Raised(NamedTuple):
     error: BaseException
 
 
-_OTHERS: dict[Any, Callable[[Driver, Any], Any]] = {
-    Sleep: Driver.sleep,
+# From a command to what it is completed with, or to a coroutine that comes to it.
+_PERFORM: dict[Any, Callable[[Driver, Any], Any]] = {
+    CallTool: call_tool,
+    CallModel: call_model,
+    StartRun: lambda run, command: run.drive(command.op, command.definition, command.input),
+    Sleep: lambda _, command: asyncio.sleep(command.seconds),
     Wait: Driver.wait,
-    StartRun: Driver.child,
 }
 _ONE = Usage(requests=1)
 _SETTLES: dict[Any, RecordType] = {

@@ -81,26 +81,21 @@ class RunResult(Generic[Out]):
             return describe_exception(self.error)
         return self.reason if self.error is None else str(self.error)
 
-    def as_tool_result(self) -> ToolResult:
-        """What the model that asked for this run is told of it."""
+    def as_tool_result(self, *, after_effects: bool = False) -> ToolResult:
+        """What the model that asked for this run is told of it.
+
+        Args:
+            after_effects: Whether `once` calls had begun in it: when it failed, another one might repeat them.
+        """
         if self.status == "done":
             return ToolResult.ok(self.value, output=self.output)
-        text = f"It ended {self.status}: {self._why() or self.status}" + (
-            f"\nIt had said: {self.output}" if self.output else ""
-        )
-        return ToolResult.failed(text, code=_CODES[self.status])
-
-
-def after_effects(result: ToolResult) -> ToolResult:
-    """What is said of a run that failed after `once` calls had begun in it: another one might repeat them.
-
-    Args:
-        result: What would be said of it else.
-
-    Since 0.1.
-    """
-    output = f"{result.output}\nCalls with effects had been begun in it, so do not simply ask for it again."
-    return ToolResult.failed(output, code="outcome_unknown")
+        text, code = f"It ended {self.status}: {self._why() or self.status}", _CODES[self.status]
+        if self.output:
+            text += f"\nIt had said: {self.output}"
+        if after_effects:
+            text += "\nCalls with effects had been begun in it, so do not simply ask for it again."
+            code = "outcome_unknown"
+        return ToolResult.failed(text, code=code)
 
 
 def _fields_of(run: RunResult[Any]) -> dict[str, Any]:

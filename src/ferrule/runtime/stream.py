@@ -43,7 +43,7 @@ class RunStream(Generic[Out]):
         self._events: deque[Event] = deque()
         self._task: asyncio.Task[RunResult[Out]] | None = None
         self._came: asyncio.Future[None] | None = None
-        self._taken: asyncio.Future[None] | None = None
+        self._taken = asyncio.Event()
         self.driver: Driver | None = None
 
     async def __aenter__(self) -> RunStream[Out]:
@@ -87,10 +87,8 @@ class RunStream(Generic[Out]):
             self._came = asyncio.get_running_loop().create_future()
             await self._came
         event = self._events.popleft()
-        if not self._events and self._taken is not None:
-            if not self._taken.done():
-                self._taken.set_result(None)
-            self._taken = None
+        if not self._events:
+            self._taken.set()
         return event
 
     def put(self, event: Event) -> None:
@@ -100,8 +98,7 @@ class RunStream(Generic[Out]):
             event: What happened.
         """
         self._events.append(event)
-        if self._came is not None and not self._came.done():
-            self._came.set_result(None)
+        self._wake()
 
     def is_full(self) -> bool:
         """Whether the consumer has not kept up; used by the driver."""
@@ -109,13 +106,15 @@ class RunStream(Generic[Out]):
 
     async def room(self) -> None:
         """Wait until the consumer has kept up; used by the driver."""
-        if self._taken is None:
-            self._taken = asyncio.get_running_loop().create_future()
-        await asyncio.shield(self._taken)  # several runs may wait, and one that is cancelled is not all of them
+        self._taken.clear()
+        await self._taken.wait()
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
             task.exception()  # looked at: whoever takes events or the result is given it, and whoever leaves is not
+        self._wake()
+
+    def _wake(self) -> None:
         if self._came is not None and not self._came.done():
             self._came.set_result(None)
 
