@@ -37,7 +37,7 @@ async def asked(ask: OnRequest, request: Request) -> Answer | None:
     """
     if _has_expired(request):
         return _nobodys(request)
-    limit = asyncio.timeout(_seconds_left(request))
+    limit = asyncio.timeout(None if request.expiresAt is None else seconds_until(request.expiresAt))
     try:
         async with limit:
             given = ask(request)
@@ -68,15 +68,17 @@ def _fitting(answer: Any, request: Request) -> Answer:
     return answer
 
 
-def _seconds_left(request: Request) -> float | None:
-    if request.expiresAt is None:
-        return None
-    return (parse_time(request.expiresAt) - dt.datetime.now(dt.UTC)).total_seconds()
+def seconds_until(time: str) -> float:
+    """How far off a time is; negative when it has passed.
+
+    Args:
+        time: RFC 3339, with offset.
+    """
+    return (parse_time(time) - dt.datetime.now(dt.UTC)).total_seconds()
 
 
 def _has_expired(request: Request) -> bool:
-    left = _seconds_left(request)
-    return left is not None and left <= 0
+    return request.expiresAt is not None and seconds_until(request.expiresAt) <= 0
 
 
 def _nobodys(request: Request) -> Answer:

@@ -33,7 +33,7 @@ from ferrule.machine import (
 from ferrule.message import Call, ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
 from ferrule.result import ToolResult
-from ferrule.runtime.answer import OnRequest, asked
+from ferrule.runtime.answer import OnRequest, asked, seconds_until
 from ferrule.runtime.dispatch import PARKED, Hooks, call_model, call_tool
 from ferrule.runtime.event import Event, event
 from ferrule.runtime.info import RunInfo
@@ -556,7 +556,9 @@ _PERFORM: dict[Any, Callable[[Driver, Any], Any]] = {
     CallTool: call_tool,
     CallModel: call_model,
     StartRun: lambda run, command: run.drive(command.op, command.definition, command.input),
-    Sleep: lambda _, command: asyncio.sleep(command.seconds),
+    Sleep: lambda _, command: asyncio.sleep(
+        command.seconds if command.until is None else max(seconds_until(command.until), 0.0)
+    ),
     Wait: Driver.wait,
 }
 _ONE = Usage(requests=1)
