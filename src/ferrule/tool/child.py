@@ -11,14 +11,14 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Generator, Iterable
-from types import GeneratorType
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from ferrule.errors import ToolDefinitionError
 from ferrule.exception import classify, describe_exception, proves_nothing
 from ferrule.lazy import LazyModule
 from ferrule.strict_json import dumps, is_a, parse, typed
+from ferrule.tool.body.value import GENERATOR, consume, exhaust, is_live
 from ferrule.tool.schema.arguments import Fault, Parameters, json_type, read
 from ferrule.tool.schema.reference import Schema
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     import asyncio
 else:
     asyncio = LazyModule("asyncio")
-
-AWAITABLE: type[Awaitable[Any]] = cast("Any", Awaitable)
-GENERATOR: type[Generator[Any, Any, Any]] = GeneratorType
 
 
 @runtime_checkable
@@ -167,21 +164,12 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
 def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     value = function(**arguments)
     if is_a(value, GENERATOR):
-        return _exhausted(value)
-    return asyncio.run(_awaited(value)) if is_a(value, AWAITABLE) else value
+        return exhaust(value, _unheard)
+    return asyncio.run(consume(value, _unheard)) if is_live(value) else value
 
 
-def _exhausted(steps: Generator[Any, Any, Any]) -> Any:
-    """What a generator returns; its progress stays here."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
-
-
-async def _awaited(value: Awaitable[Any]) -> Any:
-    return await value
+def _unheard(progress: object) -> None:
+    """Leave what a generator reports here: nothing but the answer goes out."""
 
 
 def main(address: str) -> None:

@@ -19,8 +19,7 @@ from ferrule.result import Failure, ToolResult, as_result
 from ferrule.strict_json import dumps, is_a, plain
 from ferrule.tool.body.deadline import Deadlines, deadlines
 from ferrule.tool.body.thread import POOL
-from ferrule.tool.body.value import consume, exhaust, is_live, is_still
-from ferrule.tool.child import GENERATOR
+from ferrule.tool.body.value import GENERATOR, consume, exhaust, is_live, is_still
 from ferrule.tool.context import Context
 from ferrule.tool.output import checked
 
