@@ -21,6 +21,7 @@ from tests.clock import run
 from tests.unit.values import ENDLESS, HOSTILE, shrink
 
 from ferrule import Answer, Context, Part, Request, Tool, ToolResult, UsageError, Variables, tool
+from ferrule.result import as_result
 from ferrule.tool.body.attempt import how_it_runs
 from ferrule.tool.invoke import execute, invoke
 
@@ -39,6 +40,13 @@ def code_of(result: ToolResult | None) -> str | None:
 async def echo(value: Any) -> Any:
     """Give the value back."""
     return value
+
+
+def returning(value: Any) -> Any:
+    async def give() -> Any:
+        return value
+
+    return give
 
 
 @pytest.mark.case("C031")
@@ -83,24 +91,22 @@ def test_whatever_stands_among_the_arguments_the_call_ends_with_a_result(name: s
 
 def test_a_result_that_a_tool_returns_is_taken_as_it_is() -> None:
     made = ToolResult.failed("no such order", code="refused")
-
-    @tool
-    async def find() -> ToolResult:
-        return made
-
-    assert run(find.call()) is made
+    assert run(tool(returning(made)).call()) is made
 
 
-def test_a_hand_written_part_dict_that_is_none_fails_and_is_named() -> None:
-    @tool
-    async def shot() -> ToolResult:
-        return ToolResult("done", False, parts=[{"type": "image", "mimeType": "image/png"}])
-
-    result = run(shot.call())
-    assert result.error == (
-        "The tool returned a part that is none: part 0: an image part has neither data nor url. "
-        "Give exactly one of them."
-    )
+@pytest.mark.parametrize(
+    "value",
+    [
+        ToolResult("done", False, parts=[{"type": "image", "mimeType": "image/png"}]),
+        ToolResult("wait", True, {"pending": {"id": "r1", "kind": "input", "prompt": "Name?"}}),
+        ToolResult("wait", True, {"pending": {"id": "r1", "kind": "input"}}),
+        ["see", Part("file", mimeType="text/csv", data="YSxi", name="a.csv")],
+        b"%PDF-1.7 ...",
+    ],
+    ids=["no part", "request", "no request", "parts", "bytes"],
+)
+def test_what_a_tool_returns_means_what_it_means_anywhere(value: Any) -> None:
+    assert run(tool(returning(value)).call()) == as_result(value)
 
 
 def test_a_coroutine_returned_by_a_sync_function_is_awaited() -> None:
@@ -1169,26 +1175,6 @@ def test_a_question_without_an_answer_suspends_past_handlers_for_every_exception
     assert result.pending.kind == "input"
 
 
-def test_a_suspended_result_written_as_a_plain_dict_is_converted() -> None:
-    @tool
-    async def park() -> ToolResult:
-        return ToolResult("wait", True, {"pending": {"id": "r1", "kind": "input", "prompt": "Name?"}})
-
-    result = run(park.call())
-    assert result.status == "suspended"
-    assert result.metadata is not None
-    assert result.metadata["pending"].prompt == "Name?"
-
-
-def test_a_malformed_request_is_a_failure_that_names_it() -> None:
-    @tool
-    async def park() -> ToolResult:
-        return ToolResult("wait", True, {"pending": {"id": "r1", "kind": "input"}})
-
-    result = run(park.call())
-    assert result.error == "The tool suspended with a malformed request: the request has no field 'prompt'."
-
-
 # -- preview and check ------------------------------------------------------------------------------------------
 
 
@@ -1310,26 +1296,6 @@ def test_a_value_that_does_not_fit_the_declared_type_fails_and_is_kept() -> None
     assert (result.status, result.value) == ("failed", "many")
     assert result.error is not None
     assert result.error.startswith("Tool 'count' returned a value that does not fit its declared output:")
-
-
-def test_a_part_that_a_tool_returns_becomes_a_part_and_a_line_of_text() -> None:
-    @tool
-    async def note() -> list[Any]:
-        return ["see", Part("file", mimeType="text/csv", data="YSxi", name="a.csv")]
-
-    result = run(note.call())
-    assert result.output == "see\nfile (text/csv, 3 bytes)"
-    assert result.parts == [{"type": "file", "mimeType": "text/csv", "data": "YSxi", "name": "a.csv"}]
-
-
-def test_bytes_become_a_file_part() -> None:
-    @tool
-    async def fetch() -> bytes:
-        return b"%PDF-1.7 ..."
-
-    result = run(fetch.call())
-    assert result.parts is not None
-    assert (result.output, result.parts[0]["mimeType"]) == ("file (application/pdf, 12 bytes)", "application/pdf")
 
 
 # -- calls inside calls -----------------------------------------------------------------------------------------
