@@ -13,16 +13,15 @@ import io
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Protocol, cast
 
 from ferrule.errors import ContentPartError
 from ferrule.media import mime_of_name, settle, sniff
 from ferrule.strict_json import Codec, clean, is_a, kind_of, register
 
-PartType = Literal["text", "image", "file", "audio"]
 MEDIA_KINDS = ("image", "file", "audio")
 _BYTES = (bytes, bytearray, memoryview)
 
@@ -419,25 +418,29 @@ def from_dict(value: Mapping[str, Any]) -> Part:
     if not is_a(value, Mapping):
         raise ContentPartError(f"{kind_of(value)} is no part. {_MEND}")
     try:
-        keys = list(islice(value, len(_KEYS) + 1))  # one more cannot be a field, and a mapping of others may be endless
-        fields = {name: value[k] for k in keys if (name := text_key(k)) in _KEYS}
+        fields, foreign = known_fields(value, _KEYS)
     except Exception as error:  # the mapping's own code
         raise ContentPartError(f"the dict of a part cannot be read: {kind_of(error)}. {_MEND}") from error
-    extra = next((k for k in keys if text_key(k) not in _KEYS), None)
-    if extra is not None:
-        raise ContentPartError(f"a part has no field {_shown(str(extra))}. Its fields are {', '.join(_KEYS)}.")
+    if foreign is not None:
+        raise ContentPartError(f"a part has no field {_shown(foreign)}. Its fields are {', '.join(_KEYS)}.")
     return Part(**{"type": "", **fields})
 
 
-def text_key(key: object) -> str:
-    """A key as exact text, whatever its class says of its equality; "" for one that is no text.
+def known_fields(value: Mapping[Any, Any], known: Collection[str]) -> tuple[dict[str, Any], str | None]:
+    """The fields of a wire value that a mapping has, and the text of a key that is none of them.
+
+    Keys count as exact text, whatever their class says of their equality.
 
     Args:
-        key: Any key of a mapping.
+        value: Any mapping; its own code may raise.
+        known: Names of the fields.
 
     Since 0.1.
     """
-    return str.__str__(key) if is_a(key, str) else ""
+    some = islice(value, len(known) + 1)  # one more cannot be a field, and a mapping of others may be endless
+    named = [(key, str.__str__(key) if is_a(key, str) else "") for key in some]
+    foreign = next((str(key) for key, name in named if name not in known), None)
+    return {name: value[key] for key, name in named if name in known}, foreign
 
 
 def is_part_dict(value: object) -> bool:

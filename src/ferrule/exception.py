@@ -140,13 +140,11 @@ def proves_nothing(error: BaseException) -> bool:
 def _leaves_open(error: BaseException, before: BaseException | None) -> bool:
     behind: BaseException | None = error
     for _ in range(_CAUSES):
-        if behind is None:
-            break
         if is_a(behind, ConnectionRefusedError) or re.search(_REFUSED, kind_of(behind)):
             return False
         if is_a(behind, EOFError) or classify(behind)[0] in ("timeout", "unavailable"):
             return True
         behind = behind.__cause__ if behind.__suppress_context__ else behind.__context__
-        if behind is before:
+        if behind is None or behind is before:
             break
     return False

@@ -39,7 +39,7 @@ def mime_of_name(name: str) -> str | None:
 
 
 _ALIASES = {"audio/x-wav": "audio/wav", "audio/x-flac": "audio/flac", "audio/m4a": "audio/mp4"}
-_MARKUP = (("image/svg+xml", b"<svg"), ("text/html", b"<!doctype html"), ("text/html", b"<html"))
+_MARKUP = (("image/svg+xml", "<svg"), ("text/html", "<!doctype html"), ("text/html", "<html"))
 
 
 def sniff(raw: bytes) -> str | None:
@@ -75,7 +75,7 @@ def _sniff_text(head: bytes, size: int) -> str | None:
         return None
     start = shown.lstrip("\ufeff \t\r\n").lower()
     for mime, mark in _MARKUP:
-        if start.startswith(mark.decode()) or (start.startswith(("<?xml", "<!--")) and mark.decode() in start):
+        if start.startswith(mark) or (start.startswith(("<?xml", "<!--")) and mark in start):
             return mime
     return "application/json" if start[:1] in ("{", "[") and start.rstrip()[-1:] in ("}", "]") else "text/plain"
 

@@ -38,7 +38,7 @@ _STRONG = (
     rb"|secret|passw(?:or)?d|passphrase)"
 )
 _ALWAYS = _STRONG + _INDEX
-_OFTEN = rb"(?:token|pwd)" + _INDEX  # behind `=` or from a quoted name; a bare `token:` is prose of a parser
+_IN_CODE = rb"(?:" + _STRONG + rb"|token|pwd)" + _INDEX  # where it is no prose: a bare `token:` is said by parsers
 _IN_URL = (
     rb"[?&;#](?:(?:key|auth|sig|code|pass)"
     + _INDEX
@@ -162,12 +162,11 @@ def _field(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
     name = left[len(before) :] + low[start : found.start("quote" if found["quote"] else "mark")].rstrip()
     if by_equals and _compiled(_IN_URL).match(before[-1:] + name):
         return _taken(_PARAMETER, low, end)
-    in_code = by_equals or found["quote"]
-    if in_code and _compiled(_OFTEN).search(name):
-        return _value(low, end)
-    if not _compiled(_ALWAYS).search(name) or (not in_code and _compiled(_PROSE).match(low, end)):
-        return None
-    return _value(low, end)
+    if by_equals or found["quote"]:
+        tells = _compiled(_IN_CODE).search(name)
+    else:
+        tells = _compiled(_ALWAYS).search(name) and not _compiled(_PROSE).match(low, end)
+    return _value(low, end) if tells else None
 
 
 def _value(low: bytes, start: int) -> Span | None:
@@ -224,7 +223,7 @@ def _scheme(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
 def _option(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
     """The value of a command's option; where no list and no quote shows that it is one, not a word of prose."""
     name, start = found["name"], found.end()
-    if not _compiled(_ALWAYS).search(name) and not _compiled(_OFTEN).search(name):
+    if not _compiled(_IN_CODE).search(name):
         return None
     opened = _compiled(_OPENED).match(low, start)
     if opened is not None:
@@ -237,10 +236,11 @@ def _option(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
 
 
 def _input(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
+    """What pydantic quotes of a field, up to where it names its type."""
     start = found.end()
     rule = low.rfind(b"\n", max(start - 500, 0), start)
     name = low[max(rule - 200, 0) : max(rule, 0)].rpartition(b"\n")[2].strip()
-    if not _compiled(_ALWAYS).search(name) and not _compiled(_OFTEN).search(name):
+    if not _compiled(_IN_CODE).search(name):
         return None
     end = low.find(b", input_type=", start, start + _FAR)
     return (start, end) if end > start else None
@@ -253,7 +253,7 @@ def _key(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
     return (start, end) if end > start else None
 
 
-def _in_url(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
+def _secret(raw: bytes, low: bytes, found: re.Match[bytes]) -> Span | None:
     return found.span("secret")
 
 
@@ -278,7 +278,7 @@ _KINDS: tuple[tuple[tuple[bytes, ...], Judge], ...] = (
     (_OPTIONS, _option),
     (_QUOTED, _input),
     (_KEYS, _key),
-    (_URLS, _in_url),
+    (_URLS, _secret),
     (_USERS, _password),
     (_SHAPES, _shape),
 )

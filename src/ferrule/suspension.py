@@ -11,14 +11,12 @@ import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from itertools import islice
 from typing import Any, cast
 
-from ferrule.content import is_part_dict, text_key, url_fault
+from ferrule.content import is_part_dict, known_fields, url_fault
 from ferrule.errors import RequestError
 from ferrule.strict_json import Codec, clean, dumps, is_a, kind_of, register, typed
 
-KINDS = ("approval", "input", "question", "authorization", "outcome")
 REASONS = ("declined", "cancelled", "expired")
 _RFC_3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})"
@@ -236,13 +234,13 @@ def _checked(cls: Any, what: str, value: Mapping[str, Any]) -> dict[str, Any]:
     if not is_a(value, Mapping):
         raise RequestError(f"the {what} must be a dict, not {kind_of(value)}.")
     try:
-        keys = list(islice(value, len(known) + 1))  # one more cannot be a field, and a mapping of others may be endless
-        found = {name: value[k] for k in keys if (name := text_key(k)) in known}
+        found, foreign = known_fields(value, known)
     except Exception as error:  # the mapping's own code
         raise RequestError(f"the {what} cannot be read: {kind_of(error)}.") from error
-    unknown = next((str(k)[:80] for k in keys if text_key(k) not in known), None)
-    if unknown is not None:
-        raise RequestError(f"the {what} has an unknown field {unknown!r}. Its fields are {', '.join(sorted(known))}.")
+    if foreign is not None:
+        raise RequestError(
+            f"the {what} has an unknown field {foreign[:80]!r}. Its fields are {', '.join(sorted(known))}."
+        )
     missing = [name for name in (("id", "kind", "prompt") if cls is Request else ("id", "ok")) if name not in found]
     if missing:
         raise RequestError(f"the {what} has no field {missing[0]!r}.")

@@ -449,20 +449,22 @@ def test_an_exception_that_is_returned_is_a_failure_too() -> None:
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        (ToolResult("x", False, parts=[{"type": "image"}]), "part 0"),
-        (ToolResult("x", False, parts=["image"]), None),  # pyright: ignore[reportArgumentType]
-        (ToolResult("x", False, parts=[7]), "part 0: int is no part"),  # pyright: ignore[reportArgumentType]
-        (ToolResult("x", True, {"pending": {"id": "r"}}), "malformed request"),
-        (ToolResult("x", True, {"pending": 7}), "malformed request"),
+        ({"parts": [{"type": "image"}]}, "returned a part that is none: part 0: an image part needs a mimeType"),
+        ({"parts": [7]}, "returned a part that is none: part 0: int is no part"),
+        (
+            {"metadata": {"pending": {"id": "r"}}},
+            "suspended with a malformed request: the request has no field 'kind'.",
+        ),
+        ({"metadata": {"pending": 7}}, "suspended with a malformed request: the request must be a dict, not int."),
     ],
 )
-def test_what_a_tool_wrote_by_hand_is_checked_and_what_is_wrong_is_named(given: ToolResult, error: str | None) -> None:
-    made = as_result(given)
-    if error is None:
-        assert made.parts == [{"type": "text", "text": "image"}]
-    else:
-        assert made.status == "failed"
-        assert error in made.output
+def test_what_a_tool_wrote_by_hand_is_checked_and_what_is_wrong_is_named(given: Any, error: str) -> None:
+    assert str(as_result(ToolResult("x", False, **given)).error).startswith(f"The tool {error}")
+
+
+def test_a_text_among_the_parts_is_a_text_part() -> None:
+    made = as_result(ToolResult("x", False, parts=["image"]))  # pyright: ignore[reportArgumentType]
+    assert made.parts == [{"type": "text", "text": "image"}]
 
 
 @pytest.mark.parametrize("raw", [b"a,b\n", bytearray(b"a,b\n"), memoryview(b"a,b\n")], ids=lambda r: type(r).__name__)

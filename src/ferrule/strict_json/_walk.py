@@ -258,10 +258,9 @@ def _size(value: object) -> int:
     """Roughly how many bytes a value takes that is no text: a wide integer, or the texts under a tag."""
     if isinstance(value, int):
         return value.bit_length() // 3
-    texts = cast("dict[str, str]", value).values() if isinstance(value, dict) else value
-    return (
-        sum(len(t) for t in cast("list[object]", texts) if isinstance(t, str)) if isinstance(value, (dict, list)) else 0
-    )
+    if isinstance(value, dict):
+        value = list(cast("dict[str, object]", value).values())
+    return sum(len(t) for t in cast("list[object]", value) if isinstance(t, str)) if isinstance(value, list) else 0
 
 
 def _sort(items: list[Any]) -> None:

@@ -11,56 +11,21 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Generator, Iterable
-from types import GeneratorType
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.errors import ToolDefinitionError
 from ferrule.exception import classify, describe_exception, proves_nothing
 from ferrule.lazy import LazyModule
-from ferrule.strict_json import dumps, is_a, parse, typed
-from ferrule.tool.schema.arguments import Fault, Parameters, json_type, read
-from ferrule.tool.schema.reference import Schema
+from ferrule.strict_json import dumps, is_a, typed
+from ferrule.tool.body.value import GENERATOR, consume, exhaust, is_live
+from ferrule.tool.schema.arguments import SchemaParameters, read
+from ferrule.tool.tool import FunctionTool
 
 if TYPE_CHECKING:
     import asyncio
 else:
     asyncio = LazyModule("asyncio")
-
-AWAITABLE: type[Awaitable[Any]] = cast("Any", Awaitable)
-GENERATOR: type[Generator[Any, Any, Any]] = GeneratorType
-
-
-@runtime_checkable
-class FunctionLike(Protocol):
-    """A tool made from a function, seen from a floor that does not know tools.
-
-    Since 0.1.
-    """
-
-    @property
-    def function(self) -> Callable[..., Any]:
-        """The function itself."""
-        ...
-
-    @property
-    def parameters(self) -> Parameters:
-        """What it takes."""
-        ...
-
-
-class _AnyObject:
-    """The parameters of a bare function: any JSON object, passed by name."""
-
-    @property
-    def schema(self) -> Schema:
-        return {"type": "object"}
-
-    def check(self, text: str | bytes) -> dict[str, Any]:
-        data = parse(text)
-        if not isinstance(data, dict):
-            raise Fault([("", f"should be an object (got {json_type(data)})")])
-        return cast("dict[str, Any]", data)
 
 
 def find(address: str) -> object:
@@ -87,7 +52,7 @@ def function_of(found: object) -> object:
 
     Since 0.1.
     """
-    return found.function if isinstance(found, FunctionLike) else found
+    return cast("FunctionTool[..., Any]", found).function if isinstance(found, FunctionTool) else found
 
 
 def address_of(function: object) -> str:
@@ -131,7 +96,7 @@ def _name_in(module: str, qualname: str, function: object) -> str | None:
         found = find(f"{module}:{qualname}")
     except (ImportError, AttributeError):
         return None
-    if not isinstance(function, FunctionLike):
+    if not isinstance(function, FunctionTool):
         return qualname if function_of(found) is function else None
     # A tool made by hand from a function leaves the function's own name to the function.
     names: Iterable[tuple[str, object]] = vars(sys.modules[module]).items()
@@ -153,9 +118,9 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
     """
     try:
         found = find(address)
-        parameters = found.parameters if isinstance(found, FunctionLike) else _AnyObject()
+        parameters = found.parameters if isinstance(found, FunctionTool) else SchemaParameters(None, address)
         arguments, _ = read(parameters, text)
-        value = _call(cast("Callable[..., Any]", function_of(found)), arguments)
+        value = _call(cast("Callable[..., Any]", function_of(cast("object", found))), arguments)
         if is_a(value, BaseException):  # returned, it is a failure as anywhere
             raise value
         return {"value": typed(value)}
@@ -167,21 +132,12 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
 def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     value = function(**arguments)
     if is_a(value, GENERATOR):
-        return _exhausted(value)
-    return asyncio.run(_awaited(value)) if is_a(value, AWAITABLE) else value
+        return exhaust(value, _unheard)
+    return asyncio.run(consume(value, _unheard)) if is_live(value) else value
 
 
-def _exhausted(steps: Generator[Any, Any, Any]) -> Any:
-    """What a generator returns; its progress stays here."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
-
-
-async def _awaited(value: Awaitable[Any]) -> Any:
-    return await value
+def _unheard(progress: object) -> None:
+    """Leave what a generator reports here: nothing but the answer goes out."""
 
 
 def main(address: str) -> None:

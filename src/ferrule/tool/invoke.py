@@ -103,8 +103,9 @@ async def execute(
     """
     inner = None if context is None and tool.injected == () else _for_call(tool, values, context)
     if inner is not None and inner.shortened and inner.deadline is not None and inner.deadline <= time.monotonic():
-        text = f"Tool {tool.name!r} was not started: the deadline of its caller is over."
-        return ToolResult.failed(text, code="timeout")
+        return ToolResult.failed(
+            f"Tool {tool.name!r} was not started: the deadline of its caller is over.", code="timeout"
+        )
     result: ToolResult | None = None
     raised: BaseException | None = None
     try:

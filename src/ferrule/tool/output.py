@@ -25,7 +25,7 @@ from ferrule.content import Part
 from ferrule.errors import ToolDefinitionError
 from ferrule.result import Failure, ToolResult, with_fact
 from ferrule.strict_json import dumps, kind_of, plain
-from ferrule.tool.schema.annotation import readable
+from ferrule.tool.schema.annotation import first_sentence, readable
 from ferrule.tool.schema.arguments import path_text, schema_check
 from ferrule.tool.schema.reference import Schema
 from ferrule.tool.schema.strict import finite_validator
@@ -99,8 +99,8 @@ def output_check(declared: Any, returns: Any, name: str) -> OutputCheck | None:
         schema = adapter.json_schema(mode="serialization", by_alias=False, schema_generator=_Sent)
     except Exception as error:  # whatever the annotation's own hooks raise
         if declared is not None:
-            reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
-            raise ToolDefinitionError(f"the output of tool {name!r} cannot be described: {reason}.") from error
+            reason = first_sentence(error)
+            raise ToolDefinitionError(f"the output of tool {name!r} cannot be described: {reason}") from error
         return None  # a class of the user's that JSON cannot describe is still a fine return type
     return OutputCheck(schema, annotation, _by_type(adapter, annotation))
 

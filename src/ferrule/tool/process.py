@@ -455,15 +455,7 @@ class _Family:
 
     def is_reused(self) -> bool:
         """Whether the leader is gone and its pid names another process: then the group had become empty before."""
-        if self.process.returncode is None:
-            return False
-        try:
-            os.kill(self.leader, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            pass
-        return True
+        return self.process.returncode is not None and _takes_signals(os.kill, self.leader)
 
     def is_alive(self) -> bool:
         """Whether anything but the leader runs; what is dead and uncollected does not."""
@@ -477,15 +469,7 @@ class _Family:
         return bool(self.inside) or any(_is(pid, start) for pid, start in self.outside.items())
 
     def has_group(self) -> bool:
-        if not hasattr(os, "killpg") or self.is_reused():
-            return False
-        try:
-            os.killpg(self.leader, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            pass
-        return True
+        return hasattr(os, "killpg") and not self.is_reused() and _takes_signals(os.killpg, self.leader)
 
     def signal(self, number: int, pipes: set[str]) -> None:
         """Send a signal to the group at once and to the others one by one."""
@@ -501,6 +485,17 @@ class _Family:
 
     def stragglers(self) -> tuple[int, ...]:
         return tuple(sorted({*self.outside, *(pid for pid, start in self.inside.items() if _is(pid, start))}))
+
+
+def _takes_signals(kill: Callable[[int, int], None], id: int) -> bool:
+    """Whether a process or group is there, though it may not be ours to end."""
+    try:
+        kill(id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _is(pid: int, start: int) -> bool:

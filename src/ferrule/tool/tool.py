@@ -84,12 +84,12 @@ def _has_type(value: Any) -> bool:
     return isinstance(value, Mapping) and isinstance(cast("Mapping[str, Any]", value).get("type"), str | list)
 
 
-def _is_number(low: float) -> Callable[[Any], bool]:
-    return lambda v: isinstance(v, int | float) and not isinstance(v, bool) and v >= low and v == v
-
-
 def _is_seconds(v: Any) -> bool:
-    return _is_number(0)(v) and v > 0 and (v < _NO_FLOAT or v == math.inf)
+    return isinstance(v, int | float) and not isinstance(v, bool) and (0 < v < _NO_FLOAT or v == math.inf)
+
+
+def _is_count_or_none(low: int) -> Callable[[Any], bool]:
+    return lambda v: v is None or (isinstance(v, int) and not isinstance(v, bool) and v >= low)
 
 
 def _is_callable_or_none(v: Any) -> bool:
@@ -97,7 +97,6 @@ def _is_callable_or_none(v: Any) -> bool:
 
 
 _NO_FLOAT = 2**1023  # from here on an integer may be none
-_is_positive = _is_number(1)
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "effect": (lambda v: v in EFFECTS, "one of read, idempotent, once"),
     "timeout": (_is_seconds, "seconds, above 0"),
@@ -105,10 +104,10 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "preview": (_is_callable_or_none, "a callable or None"),
     "check": (_is_callable_or_none, "a callable or None"),
     "on_unknown": (lambda v: v in (None, "ask", "fail"), "'ask', 'fail' or None"),
-    "retries": (lambda v: v is None or (_is_number(0)(v) and isinstance(v, int)), "a count from 0, or None"),
-    "concurrency": (lambda v: v is None or (_is_positive(v) and isinstance(v, int)), "a count from 1, or None"),
+    "retries": (_is_count_or_none(0), "a count from 0, or None"),
+    "concurrency": (_is_count_or_none(1), "a count from 1, or None"),
     **dict.fromkeys(("serial", "thread", "omit_blank", "process"), (lambda v: isinstance(v, bool), "True or False")),
-    "max_output": (lambda v: v is None or (_is_positive(v) and isinstance(v, int)), "a number of characters, or None"),
+    "max_output": (_is_count_or_none(1), "a number of characters, or None"),
 }
 
 
@@ -324,7 +323,6 @@ class FunctionTool(Tool, Generic[P, R]):
 
     def __post_init__(self) -> None:
         """Read the signature and check the declaration."""
-        set_ = functools.partial(object.__setattr__, self)
         if not callable(self.function):
             raise ToolDefinitionError(f"{type(self.function).__name__} makes no tool. Give @tool a function.")
         for key in ("name", "description"):
@@ -333,7 +331,7 @@ class FunctionTool(Tool, Generic[P, R]):
         name = self.name or getattr(self.function, "__name__", "")
         if not name or name == "<lambda>":
             raise ToolDefinitionError("a tool needs a name. Pass name= to @tool.")
-        set_("name", name)
+        object.__setattr__(self, "name", name)
         _check_declaration(name, {k: getattr(self, k) for k in _CHECKS})
         if self.schema is None:
             read = read_signature(self.function, Context, name)

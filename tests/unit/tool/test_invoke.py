@@ -20,11 +20,17 @@ import pytest
 from tests.clock import run
 from tests.unit.values import ENDLESS, HOSTILE, shrink
 
-from ferrule import Answer, Context, Failure, Part, Request, Tool, ToolResult, UsageError, Variables, tool
+from ferrule import Answer, Context, Part, Request, Tool, ToolResult, UsageError, Variables, tool
+from ferrule.result import as_result
 from ferrule.tool.body.attempt import how_it_runs
 from ferrule.tool.invoke import execute, invoke
 
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
+
+
+def code_of(result: ToolResult | None) -> str | None:
+    """The failure code of a result, if it has one."""
+    return result.failure.code if result is not None and result.failure is not None else None
 
 
 # -- what a tool returns ----------------------------------------------------------------------------------------
@@ -34,6 +40,13 @@ tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="
 async def echo(value: Any) -> Any:
     """Give the value back."""
     return value
+
+
+def returning(value: Any) -> Any:
+    async def give() -> Any:
+        return value
+
+    return give
 
 
 @pytest.mark.case("C031")
@@ -78,24 +91,22 @@ def test_whatever_stands_among_the_arguments_the_call_ends_with_a_result(name: s
 
 def test_a_result_that_a_tool_returns_is_taken_as_it_is() -> None:
     made = ToolResult.failed("no such order", code="refused")
-
-    @tool
-    async def find() -> ToolResult:
-        return made
-
-    assert run(find.call()) is made
+    assert run(tool(returning(made)).call()) is made
 
 
-def test_a_hand_written_part_dict_that_is_none_fails_and_is_named() -> None:
-    @tool
-    async def shot() -> ToolResult:
-        return ToolResult("done", False, parts=[{"type": "image", "mimeType": "image/png"}])
-
-    result = run(shot.call())
-    assert result.error == (
-        "The tool returned a part that is none: part 0: an image part has neither data nor url. "
-        "Give exactly one of them."
-    )
+@pytest.mark.parametrize(
+    "value",
+    [
+        ToolResult("done", False, parts=[{"type": "image", "mimeType": "image/png"}]),
+        ToolResult("wait", True, {"pending": {"id": "r1", "kind": "input", "prompt": "Name?"}}),
+        ToolResult("wait", True, {"pending": {"id": "r1", "kind": "input"}}),
+        ["see", Part("file", mimeType="text/csv", data="YSxi", name="a.csv")],
+        b"%PDF-1.7 ...",
+    ],
+    ids=["no part", "request", "no request", "parts", "bytes"],
+)
+def test_what_a_tool_returns_means_what_it_means_anywhere(value: Any) -> None:
+    assert run(tool(returning(value)).call()) == as_result(value)
 
 
 def test_a_coroutine_returned_by_a_sync_function_is_awaited() -> None:
@@ -108,6 +119,18 @@ def test_a_coroutine_returned_by_a_sync_function_is_awaited() -> None:
         return later()
 
     assert asyncio.run(start.call()).value == 7
+
+
+def test_an_async_function_that_gives_a_generator_is_run_to_its_last_value() -> None:
+    async def stream() -> AsyncIterator[int]:
+        yield 1
+        yield 2
+
+    @tool
+    async def start() -> Any:
+        return stream()
+
+    assert run(start.call()).value == 2
 
 
 def test_the_yields_of_a_generator_are_progress_and_its_return_is_the_value() -> None:
@@ -141,9 +164,7 @@ def test_a_generator_that_never_waits_meets_its_deadline() -> None:
         while True:
             yield 1
 
-    failure = asyncio.run(endless.call()).failure
-    assert failure is not None
-    assert failure.code == "timeout"
+    assert code_of(asyncio.run(endless.call())) == "timeout"
 
 
 # -- what a tool raises -----------------------------------------------------------------------------------------
@@ -272,11 +293,8 @@ def test_what_would_end_more_than_the_tool_is_a_failed_result_however_it_runs(
         return result, await checked.call_check()
 
     result, check = asyncio.run(main())
-    assert result.failure is not None
-    assert (result.error, result.failure.code) == (text, code)
-    assert check is not None
-    assert check.failure is not None
-    assert check.failure.code == "outcome_unknown"
+    assert (result.error, code_of(result)) == (text, code)
+    assert code_of(check) == "outcome_unknown"
 
 
 @pytest.mark.parametrize("way", ["step", "task"])
@@ -294,8 +312,7 @@ def test_a_tool_that_cancels_the_task_it_finds_does_not_cancel_its_caller(way: s
         return result, cast("asyncio.Task[Any]", asyncio.current_task()).cancelling()
 
     result, cancelling = run(main())
-    assert result.failure is not None
-    assert (result.failure.code, cancelling) == ("cancelled", 0)
+    assert (code_of(result), cancelling) == ("cancelled", 0)
 
 
 @pytest.mark.parametrize("effect", ["once", "read"])
@@ -355,9 +372,8 @@ def test_an_exception_that_is_returned_says_what_it_says_when_it_is_raised(
     for effect in ("once", "read"):
         given = asyncio.run(bodies(lambda: error, effect=effect)[way].call())
         assert given == asyncio.run(bodies(act, effect=effect)[way].call())
-        assert given.failure is not None
         expected = "timeout" if effect == "read" and code == "outcome_unknown" else code
-        assert given.failure.code == expected
+        assert code_of(given) == expected
 
 
 @pytest.mark.case("C044")
@@ -500,20 +516,95 @@ def test_a_lost_connection_proves_nothing_for_a_tool_with_an_effect(error: Excep
         raise error
 
     result = run(pay.call())
-    assert result.failure is not None
-    assert (result.failure.code, "may have happened" in result.output) == (code, code == "outcome_unknown")
+    assert (code_of(result), "may have happened" in result.output) == (code, code == "outcome_unknown")
 
 
-def test_an_async_function_that_gives_a_generator_is_run_to_its_last_value() -> None:
-    async def stream() -> AsyncIterator[int]:
-        yield 1
-        yield 2
+def test_an_exception_that_is_no_exception_is_data_too() -> None:
+    class Panic(BaseException):
+        pass
 
-    @tool
-    async def start() -> Any:
-        return stream()
+    assert run(raising(Panic("p")).call()).error == "Panic: p"
 
-    assert run(start.call()).value == 2
+
+def hidden(cause: BaseException) -> BaseException:
+    error = RuntimeError("bank client failed")
+    error.__cause__ = cause
+    return error
+
+
+def handled(cause: BaseException, error: BaseException, *, told: bool = True) -> BaseException:
+    """An error raised while another is handled; `told` unless it says `from None`."""
+    try:
+        try:
+            raise cause
+        except type(cause):
+            if told:
+                raise error  # noqa: B904 - the form most handlers have
+            raise error from None
+    except type(error) as raised:
+        return raised
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (handled(ConnectionResetError(), RuntimeError("bank client failed")), "outcome_unknown"),
+        (handled(handled(TimeoutError(), KeyError(1)), ValueError()), "outcome_unknown"),
+        (handled(TimeoutError(), ValueError("no such account"), told=False), "exception"),
+        (handled(ConnectionRefusedError(), RuntimeError("bank client failed")), "exception"),
+        (hidden(TimeoutError()), "outcome_unknown"),
+        (hidden(hidden(ConnectionResetError())), "outcome_unknown"),
+        (asyncio.IncompleteReadError(b"", 5), "outcome_unknown"),
+        (hidden(ConnectionRefusedError()), "exception"),
+        (hidden(ValueError()), "exception"),
+    ],
+)
+def test_a_lost_connection_behind_an_error_leaves_open_what_happened(error: BaseException, code: str) -> None:
+    @tool(effect="once")
+    async def charge() -> None:
+        """Charge."""
+        raise error
+
+    assert code_of(run(charge.call())) == code
+
+
+# What clients of HTTP, mail, databases, models and processes call too long a wait, a lost connection, and none at all.
+NAMED = {
+    "ReadTimeout": "timeout", "ReadTimeoutError": "timeout", "APITimeoutError": "timeout", "TimeoutExpired": "timeout",
+    "TimedOut": "timeout", "DeadlineExceeded": "timeout", "NetworkTimeout": "timeout", "ServerTimeoutError": "timeout",
+    "RemoteProtocolError": "unavailable", "SMTPServerDisconnected": "unavailable", "ConnectionClosedError": "unavailable",
+    "ConnectionDoesNotExistError": "unavailable", "APIConnectionError": "unavailable", "NetworkError": "unavailable",
+    "ClientPayloadError": "unavailable", "IncompleteRead": "unavailable", "SSLEOFError": "unavailable",
+    "AutoReconnect": "unavailable",
+}  # fmt: skip
+NEVER_MADE = {
+    "ConnectTimeout": "timeout", "ConnectTimeoutError": "timeout", "ConnectError": "unavailable",
+    "ClientConnectorError": "unavailable", "SMTPConnectError": "unavailable", "NewConnectionError": "unavailable",
+    "EndpointConnectionError": "unavailable", "UnknownAccount": "exception",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "code"), [*NAMED.items(), *NEVER_MADE.items()])
+def test_a_lost_connection_is_known_by_the_names_that_clients_give_it(name: str, code: str) -> None:
+    def fail() -> None:
+        raise type(name, (Exception,), {})("x")
+
+    codes = [code_of(run(tool(effect=effect)(fail).call())) for effect in ("read", "once")]
+    assert [code, "outcome_unknown" if name in NAMED else code] == codes
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_the_caller_handles_is_not_behind_the_error_of_a_tool(way: str) -> None:
+    def fail() -> None:
+        raise ValueError("no such account")
+
+    async def main() -> ToolResult:
+        try:
+            raise TimeoutError
+        except TimeoutError:
+            return await bodies(fail, effect="once")[way].call()
+
+    assert code_of(run(main())) == "exception"
 
 
 # -- the deadline -----------------------------------------------------------------------------------------------
@@ -539,8 +630,7 @@ def test_the_deadline_ends_an_async_call_and_says_what_is_known(effect: Any, cod
         await asyncio.sleep(100)
 
     result, seconds = run(timed(nap.call()))
-    assert result.failure is not None
-    assert (result.error, result.failure.code, round(seconds, 3)) == (text, code, 2.0)
+    assert (result.error, code_of(result), round(seconds, 3)) == (text, code, 2.0)
 
 
 def test_the_deadline_holds_for_the_caller_of_a_tool_that_refuses_to_stop() -> None:
@@ -636,6 +726,30 @@ def test_the_text_tells_the_declared_seconds_whatever_passed_before_the_start(la
 
     context = Context[Any](deadline=None if later is None else time.monotonic() + later)
     assert "Tool 'nap' timed out after 0.1 s. It was stopped." == run(nap.call({}, context)).error
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_call_whose_time_is_over_is_not_started(way: str) -> None:
+    seen: list[int] = []
+    over = Context[Any](deadline=time.monotonic() - 1)
+    made = bodies(lambda: seen.append(1), effect="once")[way]
+    text = f"Tool {way!r} was not started: the deadline of its caller is over."
+    assert run(made.call({}, over)) == ToolResult.failed(text, code="timeout")
+    assert seen == []
+
+
+def test_a_deadline_counts_although_the_clean_up_raises() -> None:
+    @tool(effect="once", timeout=2)
+    async def charge() -> None:
+        """Charge."""
+        try:
+            await asyncio.sleep(100)
+        finally:
+            raise RuntimeError("connection already closed")
+
+    result = run(charge.call())
+    assert code_of(result) == "outcome_unknown"
+    assert result.output == "Tool 'charge' timed out after 2 s. It was stopped; its effect may have happened."
 
 
 def test_a_tool_can_see_that_nobody_waits_any_more() -> None:
@@ -743,9 +857,7 @@ def test_an_abandoned_generator_is_closed_where_it_yields(given: str) -> None:
         return endless()
 
     stuck = tool(effect="read", timeout=0.05)(endless if given == "function" else gives)
-    failure = asyncio.run(stuck.call()).failure
-    assert failure is not None
-    assert failure.code == "timeout"
+    assert code_of(asyncio.run(stuck.call())) == "timeout"
     assert closed.wait(30)
 
 
@@ -822,8 +934,7 @@ def test_the_deadline_covers_the_description_of_a_lazy_value(way: str, name: str
         result = asyncio.run(bodies(lambda: value, effect="read", timeout=0.05)[way].call())
     finally:
         go.set()
-    assert result.failure is not None
-    assert result.failure.code == "timeout"
+    assert code_of(result) == "timeout"
     done = asyncio.run(bodies(lambda: value, effect="read")[way].call())
     assert (done.status, done.value) == ("done", value)
 
@@ -956,8 +1067,7 @@ def loses_touch() -> None:
 
 def test_a_lost_connection_in_a_child_process_proves_as_little_as_elsewhere() -> None:
     result = asyncio.run(loses_touch.call())
-    assert result.failure is not None
-    assert (result.error, result.failure.code) == (
+    assert (result.error, code_of(result)) == (
         "RuntimeError: cut off; its effect may have happened.",
         "outcome_unknown",
     )
@@ -1032,6 +1142,21 @@ def test_arguments_of_a_class_tool_do_not_stay_among_the_variables() -> None:
     assert variables.as_dict() == {}
 
 
+def test_a_suspended_call_changes_no_variables() -> None:
+    class Count(Tool):
+        @property
+        def name(self) -> str:
+            return "count"
+
+        def execute(self, context: Context[Any]) -> None:
+            context.variables["n"] = context.variables.get("n", 0) + 1
+            context.ask("input", "More?")
+
+    variables = Variables()
+    assert asyncio.run(Count().call({}, Context(variables=variables))).status == "suspended"
+    assert variables.as_dict() == {}
+
+
 # -- suspension -------------------------------------------------------------------------------------------------
 
 
@@ -1050,26 +1175,6 @@ def test_a_question_without_an_answer_suspends_past_handlers_for_every_exception
     assert result.pending.kind == "input"
 
 
-def test_a_suspended_result_written_as_a_plain_dict_is_converted() -> None:
-    @tool
-    async def park() -> ToolResult:
-        return ToolResult("wait", True, {"pending": {"id": "r1", "kind": "input", "prompt": "Name?"}})
-
-    result = run(park.call())
-    assert result.status == "suspended"
-    assert result.metadata is not None
-    assert result.metadata["pending"].prompt == "Name?"
-
-
-def test_a_malformed_request_is_a_failure_that_names_it() -> None:
-    @tool
-    async def park() -> ToolResult:
-        return ToolResult("wait", True, {"pending": {"id": "r1", "kind": "input"}})
-
-    result = run(park.call())
-    assert result.error == "The tool suspended with a malformed request: the request has no field 'prompt'."
-
-
 # -- preview and check ------------------------------------------------------------------------------------------
 
 
@@ -1082,12 +1187,9 @@ def test_a_check_that_fails_itself_is_no_answer() -> None:
 
     result = asyncio.run(pay.call_check({"amount": 5}))
     assert result is not None
-    assert result.failure is not None
-    assert (result.error, result.failure.code) == ("ConnectionRefusedError: bank", "outcome_unknown")
+    assert (result.error, code_of(result)) == ("ConnectionRefusedError: bank", "outcome_unknown")
     unread = asyncio.run(pay.call_check({"amount": "five"}))
-    assert unread is not None
-    assert unread.failure is not None
-    assert unread.failure.code == "outcome_unknown"
+    assert code_of(unread) == "outcome_unknown"
 
 
 def test_a_check_that_finds_nothing_says_none_and_one_that_finds_it_gives_the_result() -> None:
@@ -1157,9 +1259,7 @@ def test_a_preview_sees_checked_arguments_and_nothing_is_called() -> None:
     assert shown is not None
     assert shown.output == "would pay 5"
     refused = asyncio.run(pay.call_preview('{"amount": "five"}'))
-    assert refused is not None
-    assert refused.failure is not None
-    assert (refused.failure.code, called) == ("invalid_arguments", [])
+    assert (code_of(refused), called) == ("invalid_arguments", [])
 
 
 def test_a_tool_without_preview_and_check_has_neither() -> None:
@@ -1198,26 +1298,6 @@ def test_a_value_that_does_not_fit_the_declared_type_fails_and_is_kept() -> None
     assert result.error.startswith("Tool 'count' returned a value that does not fit its declared output:")
 
 
-def test_a_part_that_a_tool_returns_becomes_a_part_and_a_line_of_text() -> None:
-    @tool
-    async def note() -> list[Any]:
-        return ["see", Part("file", mimeType="text/csv", data="YSxi", name="a.csv")]
-
-    result = run(note.call())
-    assert result.output == "see\nfile (text/csv, 3 bytes)"
-    assert result.parts == [{"type": "file", "mimeType": "text/csv", "data": "YSxi", "name": "a.csv"}]
-
-
-def test_bytes_become_a_file_part() -> None:
-    @tool
-    async def fetch() -> bytes:
-        return b"%PDF-1.7 ..."
-
-    result = run(fetch.call())
-    assert result.parts is not None
-    assert (result.output, result.parts[0]["mimeType"]) == ("file (application/pdf, 12 bytes)", "application/pdf")
-
-
 # -- calls inside calls -----------------------------------------------------------------------------------------
 
 
@@ -1235,21 +1315,6 @@ def test_a_call_inside_a_call_has_a_key_of_its_own_and_none_of_the_answers() -> 
 
     given = [(Request("r1", "approval", "Delete?"), Answer("r1", True))]
     assert run(outer.call({}, Context(call_id="c1", answers=given))).value == ["c1", "suspended"]
-
-
-def test_a_suspended_call_changes_no_variables() -> None:
-    class Count(Tool):
-        @property
-        def name(self) -> str:
-            return "count"
-
-        def execute(self, context: Context[Any]) -> None:
-            context.variables["n"] = context.variables.get("n", 0) + 1
-            context.ask("input", "More?")
-
-    variables = Variables()
-    assert asyncio.run(Count().call({}, Context(variables=variables))).status == "suspended"
-    assert variables.as_dict() == {}
 
 
 # -- where a tool raised ----------------------------------------------------------------------------------------
@@ -1317,13 +1382,6 @@ def test_a_coroutine_returned_by_a_function_without_await_is_awaited() -> None:
     assert run(start.call()).value == 7
 
 
-def test_an_exception_that_is_no_exception_is_data_too() -> None:
-    class Panic(BaseException):
-        pass
-
-    assert run(raising(Panic("p")).call()).error == "Panic: p"
-
-
 def test_a_listener_to_progress_that_raises_does_not_decide_how_the_call_ends() -> None:
     def broken(_: Any) -> None:
         raise ValueError("listener")
@@ -1369,116 +1427,3 @@ def test_a_preview_and_a_check_see_the_defaults_that_the_body_will_use() -> None
     run(pay.call_preview({"to": "ann"}))
     run(pay.call_check({"to": "ann", "amount": 1}))
     assert seen == [{"to": "ann", "amount": 5000, "note": ""}, {"to": "ann", "amount": 1, "note": ""}]
-
-
-def test_a_deadline_counts_although_the_clean_up_raises() -> None:
-    @tool(effect="once", timeout=2)
-    async def charge() -> None:
-        """Charge."""
-        try:
-            await asyncio.sleep(100)
-        finally:
-            raise RuntimeError("connection already closed")
-
-    result = run(charge.call())
-    assert result.failure is not None
-    assert result.failure.code == "outcome_unknown"
-    assert result.output == "Tool 'charge' timed out after 2 s. It was stopped; its effect may have happened."
-
-
-def hidden(cause: BaseException) -> BaseException:
-    error = RuntimeError("bank client failed")
-    error.__cause__ = cause
-    return error
-
-
-def handled(cause: BaseException, error: BaseException, *, told: bool = True) -> BaseException:
-    """An error raised while another is handled; `told` unless it says `from None`."""
-    try:
-        try:
-            raise cause
-        except type(cause):
-            if told:
-                raise error  # noqa: B904 - the form most handlers have
-            raise error from None
-    except type(error) as raised:
-        return raised
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (handled(ConnectionResetError(), RuntimeError("bank client failed")), "outcome_unknown"),
-        (handled(handled(TimeoutError(), KeyError(1)), ValueError()), "outcome_unknown"),
-        (handled(TimeoutError(), ValueError("no such account"), told=False), "exception"),
-        (handled(ConnectionRefusedError(), RuntimeError("bank client failed")), "exception"),
-        (hidden(TimeoutError()), "outcome_unknown"),
-        (hidden(hidden(ConnectionResetError())), "outcome_unknown"),
-        (asyncio.IncompleteReadError(b"", 5), "outcome_unknown"),
-        (hidden(ConnectionRefusedError()), "exception"),
-        (hidden(ValueError()), "exception"),
-    ],
-)
-def test_a_lost_connection_behind_an_error_leaves_open_what_happened(error: BaseException, code: str) -> None:
-    @tool(effect="once")
-    async def charge() -> None:
-        """Charge."""
-        raise error
-
-    failure = run(charge.call()).failure
-    assert failure is not None
-    assert failure.code == code
-
-
-@pytest.mark.parametrize("runs", ["step", "task", "stream", "thread", "generator", "inline"])
-def test_a_call_whose_time_is_over_is_not_started(runs: str) -> None:
-    seen: list[int] = []
-    over = Context[Any](deadline=time.monotonic() - 1)
-    result = run(bodies(lambda: seen.append(1), effect="once")[runs].call({}, over))
-    assert result.failure == Failure("timeout")
-    assert (
-        result.output
-        == f"Tool {bodies(lambda: None)[runs].name!r} was not started: the deadline of its caller is over."
-    )
-    assert seen == []
-
-
-# What clients of HTTP, mail, databases, models and processes call too long a wait, a lost connection, and none at all.
-NAMED = {
-    "ReadTimeout": "timeout", "ReadTimeoutError": "timeout", "APITimeoutError": "timeout", "TimeoutExpired": "timeout",
-    "TimedOut": "timeout", "DeadlineExceeded": "timeout", "NetworkTimeout": "timeout", "ServerTimeoutError": "timeout",
-    "RemoteProtocolError": "unavailable", "SMTPServerDisconnected": "unavailable", "ConnectionClosedError": "unavailable",
-    "ConnectionDoesNotExistError": "unavailable", "APIConnectionError": "unavailable", "NetworkError": "unavailable",
-    "ClientPayloadError": "unavailable", "IncompleteRead": "unavailable", "SSLEOFError": "unavailable",
-    "AutoReconnect": "unavailable",
-}  # fmt: skip
-NEVER_MADE = {
-    "ConnectTimeout": "timeout", "ConnectTimeoutError": "timeout", "ConnectError": "unavailable",
-    "ClientConnectorError": "unavailable", "SMTPConnectError": "unavailable", "NewConnectionError": "unavailable",
-    "EndpointConnectionError": "unavailable", "UnknownAccount": "exception",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "code"), [*NAMED.items(), *NEVER_MADE.items()])
-def test_a_lost_connection_is_known_by_the_names_that_clients_give_it(name: str, code: str) -> None:
-    def fail() -> None:
-        raise type(name, (Exception,), {})("x")
-
-    failures = [run(tool(effect=effect)(fail).call()).failure for effect in ("read", "once")]
-    assert [code, "outcome_unknown" if name in NAMED else code] == [f.code for f in failures if f is not None]
-
-
-@pytest.mark.parametrize("runs", ["step", "task", "thread", "inline"])
-def test_what_the_caller_handles_is_not_behind_the_error_of_a_tool(runs: str) -> None:
-    def fail() -> None:
-        raise ValueError("no such account")
-
-    async def main() -> ToolResult:
-        try:
-            raise TimeoutError
-        except TimeoutError:
-            return await bodies(fail, effect="once")[runs].call()
-
-    failure = run(main()).failure
-    assert failure is not None
-    assert failure.code == "exception"

@@ -498,6 +498,10 @@ def steps(n):
     yield from range(n)
     return "end"
 
+async def stream(n):
+    for i in range(n):
+        yield i
+
 def mute():
     raise KeyError
 
@@ -667,7 +671,13 @@ def test_a_result_made_by_hand_travels_as_one(there: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "value"), [("later", '{"x": 1}', 1), ("steps", '{"n": 3}', "end"), ("Box.inside", '{"x": 1}', [1])]
+    ("name", "text", "value"),
+    [
+        ("later", '{"x": 1}', 1),
+        ("steps", '{"n": 3}', "end"),
+        ("stream", '{"n": 3}', 2),
+        ("Box.inside", '{"x": 1}', [1]),
+    ],
 )
 def test_async_functions_generators_and_static_methods_are_run_to_their_end(
     there: Any, name: str, text: str, value: Any

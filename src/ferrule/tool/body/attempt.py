@@ -19,8 +19,7 @@ from ferrule.result import Failure, ToolResult, as_result
 from ferrule.strict_json import dumps, is_a, plain
 from ferrule.tool.body.deadline import Deadlines, deadlines
 from ferrule.tool.body.thread import POOL
-from ferrule.tool.body.value import consume, exhaust, is_live, is_still
-from ferrule.tool.child import GENERATOR
+from ferrule.tool.body.value import GENERATOR, consume, exhaust, is_live, is_still
 from ferrule.tool.context import Context
 from ferrule.tool.output import checked
 
@@ -98,10 +97,12 @@ def failed(error: BaseException, *, once: bool) -> ToolResult:
     """
     _log_place(error)
     result = ToolResult.failed(error)
-    if once and proves_nothing(error):
-        text = f"{result.output}; its effect may have happened."
-        return ToolResult(text, True, failure=Failure("outcome_unknown"))
-    return result
+    return _unknown(result.output) if once and proves_nothing(error) else result
+
+
+def _unknown(text: str) -> ToolResult:
+    """The result of a `once` call of which nobody knows whether it had its effect."""
+    return ToolResult(f"{text}; its effect may have happened.", True, failure=Failure("outcome_unknown"))
 
 
 def _log_place(error: BaseException) -> None:
@@ -331,7 +332,7 @@ class Attempt:
             return self._finished(outcome.value)
         code, kind, text = outcome.error
         if self.tool.effect == "once" and (outcome.unproven or code == "outcome_unknown"):
-            return ToolResult(f"{text}; its effect may have happened.", True, failure=Failure("outcome_unknown"))
+            return _unknown(text)
         return ToolResult(text, True, failure=Failure("unavailable" if code == "outcome_unknown" else code, kind))
 
     async def _ended(self, future: asyncio.Future[Any]) -> bool:
@@ -364,19 +365,14 @@ class Attempt:
         if self.context is not None:
             self.context.progress(value)
 
-    def _seconds(self) -> str:
-        """How long the body had: what was declared, unless the caller's deadline came first."""
-        shortened = self.context is not None and self.context.shortened
-        return f"{self.limit if shortened else self.tool.timeout:.3g} s"
-
     def _timed_out(self, state: str) -> ToolResult:
-        text = f"Tool {self.tool.name!r} timed out after {self._seconds()}. {state}"
+        text = f"Tool {self.tool.name!r} timed out after {self.limit:.3g} s. {state}"
         if self.tool.effect == "once":
-            return ToolResult.failed(f"{text}; its effect may have happened.", code="outcome_unknown")
+            return _unknown(text)
         return ToolResult.failed(f"{text}.", code="timeout")
 
     def _not_started(self) -> ToolResult:
-        text = f"Tool {self.tool.name!r} was not started within {self._seconds()}: all worker threads are busy."
+        text = f"Tool {self.tool.name!r} was not started within {self.limit:.3g} s: all worker threads are busy."
         return ToolResult.failed(text, code="timeout")
 
     def _watch(self, task: asyncio.Future[Any]) -> None:
@@ -400,9 +396,8 @@ class Attempt:
             self.late(failed(error.error if is_a(error, Own) else error, once=self.tool.effect == "once"))
             return
         found = ended.result()
-        self.late(
-            found if is_a(found, ToolResult) else self._finished(found)
-        )  # a coroutine that nobody awaits any more
+        # A thread may have given a coroutine, which nobody awaits any more.
+        self.late(found if is_a(found, ToolResult) else self._finished(found))
 
 
 def _runs(task: asyncio.Task[Any]) -> bool:

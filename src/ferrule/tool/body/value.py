@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from enum import Enum
 from functools import lru_cache, partial
-from types import AsyncGeneratorType
+from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.lazy import LazyModule
 from ferrule.strict_json import is_a
 from ferrule.tool.body.thread import POOL
-from ferrule.tool.child import AWAITABLE, GENERATOR
 
 if TYPE_CHECKING:
     import asyncio
 else:
     asyncio = LazyModule("asyncio")
 
+AWAITABLE: type[Awaitable[Any]] = cast("Any", Awaitable)
+GENERATOR: type[Generator[Any, Any, Any]] = GeneratorType
 _STREAM: type[AsyncGenerator[Any, Any]] = AsyncGeneratorType
 
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})

@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Set
 from decimal import Decimal
 from enum import Enum
+from itertools import islice
 from pathlib import PurePath
 from typing import Any, Protocol, cast
 from uuid import UUID
@@ -472,8 +473,7 @@ def schema_check(schema: Mapping[str, Any], owner: str) -> Callable[[Any], list[
         raise ToolDefinitionError(f"the schema of {owner} is no usable JSON Schema: {reason}. Correct it.") from error
 
     def faults(data: Any) -> list[tuple[str, str]]:
-        found = [e for _, e in zip(range(MAX_FAULTS), validator.iter_errors(data), strict=False)]
-        return [fault for error in found for fault in _faults_of(error)]
+        return [fault for error in islice(validator.iter_errors(data), MAX_FAULTS) for fault in _faults_of(error)]
 
     return faults
 

@@ -87,22 +87,15 @@ class Signature:
         else:
             source = text if isinstance(text, str) else text.decode()
             if self.loose or source.count(":") != len(found) or "NaN" in source or "Infinity" in source:
-                self.parsed(source)  # the fast reader takes NaN, and the last of duplicate keys
+                self._parsed(source)  # the fast reader takes NaN, and the last of duplicate keys
             if self.taken:
-                refuse_taken(self.taken, self.parsed(source))
+                refuse_taken(self.taken, self._parsed(source))
             return found
-        data = self.parsed(text)  # says what and where, if it is the JSON that is wrong
+        data = self._parsed(text)  # says what and where, if it is the JSON that is wrong
         raise Fault(_fault(e, data) for e in errors)
 
-    def parsed(self, text: str | bytes) -> Any:
-        """The JSON value, as strictly as it is checked.
-
-        Args:
-            text: JSON text.
-
-        Raises:
-            JSONSyntaxError: It is no strict JSON.
-        """
+    def _parsed(self, text: str | bytes) -> Any:
+        """The JSON value, read strictly."""
         return parse(text, exact=self.exact is not None)
 
 
@@ -351,10 +344,8 @@ def _field(p: inspect.Parameter, annotation: Any, description: str | None, tool:
     if description and not any(m.description for m in known):
         metadata.append(pydantic_fields.Field(description=description))
     own = p.default is not p.empty and given is None
-    if own and any(not m.is_required() for m in known):
-        metadata.append(
-            pydantic_fields.Field(default=p.default)
-        )  # it wins over the one in the annotation, as in a model
+    if own and any(not m.is_required() for m in known):  # it wins over the one in the annotation, as in a model
+        metadata.append(pydantic_fields.Field(default=p.default))
         own = False
     elif own:
         metadata += _shown(p, tool)
@@ -460,8 +451,7 @@ def read_type(annotation: Any, name: str) -> tuple[Signature, bool]:
         if wrapped:
             made = _describe({"result": annotation}, {}, "Result", None)
     except Exception as error:  # whatever the annotation's own hooks raise
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise ToolDefinitionError(f"{name} cannot be described as JSON: {reason}.") from error
+        raise ToolDefinitionError(f"{name} cannot be described as JSON: {first_sentence(error)}") from error
     return Signature(made.schema, made.validator, (), "", annotation, loose=True, exact=made.exact), wrapped
 
 
