@@ -1,29 +1,17 @@
-"""Each test stands in an empty folder, and what it imported from there is forgotten afterwards."""
+"""What commands change in this process and must not be left to other tests."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from pathlib import Path
+import logging
+from collections.abc import Iterator
 
 import pytest
-from tests.unit.cli.support import SHOP
-from tests.unit.projects import Write, forgotten, write_in
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
-    monkeypatch.chdir(tmp_path)
-    with forgotten(tmp_path):
-        yield tmp_path
-
-
-@pytest.fixture
-def write(folder: Path) -> Write:
-    return write_in(folder)
-
-
-@pytest.fixture
-def shop(write: Write) -> Path:
-    """A project with one module of tools."""
-    write("shop.py", SHOP)
-    return write("ferrule.toml", 'modules = ["shop"]\n').parent
+@pytest.fixture(autouse=True)
+def verbosity() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
+    """`--verbose` lets our logger say more."""
+    log = logging.getLogger("ferrule")
+    level = log.level
+    yield
+    log.setLevel(level)
