@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
 from ferrule.provider.base import Decoder, Delta, ModelResponse
+from ferrule.provider.body import present
 from ferrule.provider.foreign import (
     Json,
     arguments_text,
@@ -284,14 +285,3 @@ def _single(data: Any) -> Any:
     """A body that on some paths is wrapped in a list of one."""
     items = cast("list[Any]", data) if isinstance(data, list) else ()
     return items[0] if items else cast("Any", data)
-
-
-def present(fields: Json) -> Json:
-    """An object without its nulls.
-
-    Args:
-        fields: The object.
-
-    Since 0.1.
-    """
-    return {key: value for key, value in fields.items() if value is not None}
