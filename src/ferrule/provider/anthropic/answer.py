@@ -12,9 +12,19 @@ from typing import Any, Literal
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
 from ferrule.provider.anthropic.error import PROVIDER, stream_error
-from ferrule.provider.anthropic.turns import API, input_of
+from ferrule.provider.anthropic.turns import API
 from ferrule.provider.base import TAIL, Decoder, Delta, ModelResponse
-from ferrule.provider.foreign import Json, arguments_text, as_count, as_object, as_text, is_whole, sum_of, told_usage
+from ferrule.provider.foreign import (
+    Json,
+    arguments_object,
+    arguments_text,
+    as_count,
+    as_object,
+    as_text,
+    is_whole,
+    sum_of,
+    told_usage,
+)
 from ferrule.strict_json import clean
 
 _FINISH: dict[str, Finish] = {
@@ -161,7 +171,7 @@ class _Piece:
         if "citation" in self._came:
             item["citations"] = [*(item.get("citations") or ()), *self._came["citation"]]
         if self.arguments.strip():
-            item["input"] = input_of(self.arguments)
+            item["input"] = arguments_object(self.arguments)
         return item
 
 

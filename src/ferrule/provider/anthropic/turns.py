@@ -14,11 +14,12 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from ferrule.content import Part, from_dict
-from ferrule.errors import JSONSyntaxError, UnsupportedPartError
+from ferrule.errors import UnsupportedPartError
 from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage
 from ferrule.provider.base import Capabilities, Sent
+from ferrule.provider.foreign import arguments_object
 from ferrule.provider.transcript import Shown, check_user_part, show_result, wire_id
-from ferrule.strict_json import clean, parse
+from ferrule.strict_json import clean
 from ferrule.tool.names import wire_name
 
 Block = dict[str, Any]
@@ -117,7 +118,7 @@ def _model_blocks(message: ModelMessage, model: str) -> Iterator[Block]:
 
 
 def _use(item: Block, call: Call, id: str) -> Block:
-    return {**item, "id": id, "name": _name(call.name), "input": input_of(call.arguments)}
+    return {**item, "id": id, "name": _name(call.name), "input": arguments_object(call.arguments)}
 
 
 def _name(name: str) -> str:
@@ -148,23 +149,6 @@ def starts_signed(message: ModelMessage, model: str) -> bool:
     """
     first = next((item for item in echoed(message, model) or () if _may_return(item)), None)
     return first is not None and first["type"] in THINKING
-
-
-def input_of(arguments: str) -> dict[str, Any]:
-    """The arguments of a call as the object that the API insists on; empty when they are none.
-
-    The model learns from the call's result that they were none.
-
-    Args:
-        arguments: JSON text as the model wrote it.
-
-    Since 0.1.
-    """
-    try:
-        value: Any = parse(arguments) if arguments.strip() else None
-    except JSONSyntaxError:
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def wire_ids(calls: Sequence[Call]) -> list[str]:

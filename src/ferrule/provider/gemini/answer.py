@@ -20,6 +20,7 @@ from ferrule.provider.foreign import (
     as_count,
     as_object,
     as_objects,
+    as_one,
     as_text,
     is_whole,
     sum_of,
@@ -164,7 +165,7 @@ class GeminiDecoder(Decoder):
 
 
 def _answer(data: Any) -> Json:
-    found = _single(data)
+    found = as_one(data)
     if not isinstance(found, dict):
         raise ModelError("the answer is no JSON object. Check the base URL", provider=API)
     answer = cast("Json", found)
@@ -244,7 +245,7 @@ def refused(status: int, headers: Mapping[str, str], data: Any) -> ModelError:
 
     Since 0.1.
     """
-    body = _single(data)
+    body = as_one(data)
     found = as_object(body).get("error", body)
     error = as_object(found)
     details = as_objects(error.get("details"))
@@ -279,9 +280,3 @@ def _wait(headers: Mapping[str, str], details: list[Json]) -> float | None:
     hints = [detail.get("retryDelay") for detail in details if _kind(detail) == "RetryInfo"]
     delays = [float(match[1]) for hint in hints if (match := _DELAY.fullmatch(as_text(hint).strip()))]
     return told if told is not None else next(iter(delays), None)
-
-
-def _single(data: Any) -> Any:
-    """A body that on some paths is wrapped in a list of one."""
-    items = cast("list[Any]", data) if isinstance(data, list) else ()
-    return items[0] if items else cast("Any", data)

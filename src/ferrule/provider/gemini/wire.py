@@ -18,7 +18,7 @@ from urllib.parse import quote
 from orjson import Fragment
 
 from ferrule.content import Part
-from ferrule.errors import JSONSyntaxError, ModelError, UsageError
+from ferrule.errors import ModelError, UsageError
 from ferrule.message import Call, Message, ModelMessage, Raw, ToolMessage, UserMessage
 from ferrule.provider.base import (
     Body,
@@ -32,11 +32,11 @@ from ferrule.provider.base import (
 )
 from ferrule.provider.body import merged, present, written
 from ferrule.provider.definition import tool_choice, tool_definitions
-from ferrule.provider.foreign import Json, as_object, as_objects, as_text
+from ferrule.provider.foreign import Json, arguments_object, as_object, as_objects, as_text
 from ferrule.provider.gemini.answer import API, GeminiDecoder, refused, texts
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import check_user_part, encode, show_result
-from ferrule.strict_json import clean, dumps, parse
+from ferrule.strict_json import clean, dumps
 from ferrule.tool.names import wire_name
 from ferrule.tool.toolset import Toolset
 
@@ -394,21 +394,15 @@ def _same_call(part: Json, call: Call) -> Json:
         return part
     rest = {key: value for key, value in said.items() if key not in ("id", "name")}
     if not isinstance(args, dict):  # some servers write them as text; the API takes an object
-        rest["args"] = _arguments(call)
+        rest["args"] = arguments_object(call.arguments)
     return {**part, "functionCall": {**ours, **rest}}
 
 
 def _rebuilt(message: ModelMessage) -> list[Json]:
     text = [{"text": clean(message.text)}] if message.text else []
-    return text + [{"functionCall": _identified(call, {"args": _arguments(call)})} for call in message.calls]
-
-
-def _arguments(call: Call) -> Json:
-    """An object, as the API wants: what a model wrote that is none, its error result tells it about."""
-    try:
-        return as_object(parse(call.arguments))
-    except JSONSyntaxError:
-        return {}
+    return text + [
+        {"functionCall": _identified(call, {"args": arguments_object(call.arguments)})} for call in message.calls
+    ]
 
 
 def _signed(parts: list[Json]) -> list[Json]:

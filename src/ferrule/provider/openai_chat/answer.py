@@ -26,7 +26,8 @@ from ferrule.provider.foreign import (
     is_whole,
     told_usage,
 )
-from ferrule.provider.openai_error import REFUSED_CALL, Said, failed_calls, model_error, read_error
+from ferrule.provider.openai_chat.refused import refused_call
+from ferrule.provider.openai_error import Said, model_error, read_error
 from ferrule.strict_json import clean
 
 _FINISHES: dict[str, Finish] = {
@@ -44,7 +45,6 @@ _KEPT: Final = (*_STRINGS, "reasoning_details", "extra_content")
 _PLAIN = frozenset({"role", "content", "tool_calls"})
 _OF_CALL = frozenset({"id", "index", "type", "function"})
 _JOINED = ("text", "summary", "data")  # keys of a reasoning item that grow
-_WHY_REFUSED = "The provider did not take this call: its arguments do not fit the schema of the tool."
 
 # -- calls in pieces --------------------------------------------------------------------------------------------
 
@@ -371,32 +371,6 @@ def _choice(data: Json) -> Json | None:
         if isinstance(choice, dict) and not cast("Json", choice).get("index"):
             return cast("Json", choice)
     return None
-
-
-def refused_call(model: str, said: Said, text: str = "", calls: tuple[Call, ...] = ()) -> ModelResponse | None:
-    """The answer that a server refused, because of the call its own model made.
-
-    Args:
-        model: The model that was asked.
-        said: The error.
-        text: What was streamed before.
-        calls: The calls streamed before.
-
-    Returns:
-        None when the error does not tell what the model said.
-
-    Since 0.1.
-    """
-    if said.code != REFUSED_CALL:
-        return None
-    failed = said.failed or ""
-    calls = failed_calls(failed) or calls
-    if not calls and not text and failed.lstrip()[:1] not in "{[<":  # else a call that nobody can read
-        text = failed
-    if not calls and not text.strip():
-        return None
-    mended = dict.fromkeys(range(len(calls)), said.message or _WHY_REFUSED)
-    return ModelResponse(ModelMessage(text, calls), "tool_calls" if calls else "stop", model=model, mended=mended)
 
 
 def whole_answer(api: str, data: Any, model: str) -> ModelResponse:

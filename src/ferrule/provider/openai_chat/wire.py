@@ -31,7 +31,8 @@ from ferrule.provider.base import (
 from ferrule.provider.body import present, written
 from ferrule.provider.definition import Choice, tool_choice, tool_definitions
 from ferrule.provider.foreign import Json
-from ferrule.provider.openai_chat.answer import ChatDecoder, refused_call, whole_answer
+from ferrule.provider.openai_chat.answer import ChatDecoder, whole_answer
+from ferrule.provider.openai_chat.refused import refused_call
 from ferrule.provider.openai_error import model_error, read_error
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, told_in_words, wire_id
