@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from ferrule.content import Part, from_dict
 from ferrule.errors import UnsupportedPartError
+from ferrule.media import bare
 from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage
 from ferrule.provider.base import Capabilities, Sent
 from ferrule.provider.foreign import arguments_object
@@ -221,7 +222,7 @@ def _media(part: Part) -> list[Block]:
     """The block of an image or a document; none for a text file that is blank or no text."""
     if part.type == "image":
         return [{"type": "image", "source": _source(part)}]
-    is_text = _mime(part).startswith(_TEXT_KINDS) and part.url is None
+    is_text = bare(part.mimeType).startswith(_TEXT_KINDS) and part.url is None
     source = _written(part) if is_text else _source(part)
     title = {"title": part.name} if part.name and part.name.strip() else {}
     return [{"type": "document", **title, "source": source}] if source else []
@@ -230,7 +231,7 @@ def _media(part: Part) -> list[Block]:
 def _source(part: Part) -> Mapping[str, str]:
     if part.url is not None:
         return {"type": "url", "url": part.url}
-    return {"type": "base64", "media_type": _mime(part), "data": part.data or ""}
+    return {"type": "base64", "media_type": bare(part.mimeType), "data": part.data or ""}
 
 
 def _written(part: Part) -> Mapping[str, str] | None:
@@ -239,7 +240,3 @@ def _written(part: Part) -> Mapping[str, str] | None:
     except ValueError:
         return None
     return {"type": "text", "media_type": "text/plain", "data": text} if text.strip() else None
-
-
-def _mime(part: Part) -> str:
-    return (part.mimeType or "").partition(";")[0].strip().lower()

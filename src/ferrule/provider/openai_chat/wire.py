@@ -16,6 +16,7 @@ from orjson import Fragment
 
 from ferrule.content import Part
 from ferrule.errors import JSONSyntaxError, ModelError
+from ferrule.media import bare
 from ferrule.message import Call, Message, ModelMessage, Raw, SystemMessage, ToolMessage, UserMessage
 from ferrule.provider.base import (
     Body,
@@ -449,7 +450,7 @@ def sent_arguments(arguments: str) -> str:
 
 
 def _address(part: Part) -> str:
-    return part.url if part.url is not None else f"data:{part.mimeType};base64,{part.data}"
+    return part.url if part.url is not None else f"data:{bare(part.mimeType)};base64,{part.data}"
 
 
 def _text_part(part: Part) -> Json:
@@ -469,7 +470,7 @@ def _document(part: Part) -> Json:
 
 
 def _audio(part: Part) -> Json:
-    format = "wav" if part.mimeType == "audio/wav" else "mp3"
+    format = "wav" if bare(part.mimeType) == "audio/wav" else "mp3"
     return {"type": "input_audio", "input_audio": {"data": part.data or part.url, "format": format}}
 
 

@@ -17,6 +17,7 @@ import orjson
 
 from ferrule.content import Part
 from ferrule.errors import ModelError, UsageError
+from ferrule.media import bare
 from ferrule.message import Call, Message, ModelMessage, SystemMessage, ToolMessage, UserMessage
 from ferrule.provider.base import Body, Capabilities, Decoder, ModelRequest, ModelResponse, OutputSchema, Sent, Wire
 from ferrule.provider.body import merged, present, written
@@ -241,8 +242,7 @@ def _content(part: Part) -> Json:
 
 
 def _data_url(part: Part) -> str:
-    mime = (part.mimeType or "").partition(";")[0].strip().lower()
-    return f"data:{mime};base64,{part.data}"
+    return f"data:{bare(part.mimeType)};base64,{part.data}"
 
 
 def _said(message: ModelMessage, api: str) -> list[Json]:
