@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
-from ferrule.provider.base import Decoder, Delta, ModelResponse
+from ferrule.provider.base import Decoder, Delta, ModelResponse, cut
 from ferrule.provider.body import present
 from ferrule.provider.foreign import (
     Json,
@@ -149,12 +149,11 @@ class GeminiDecoder(Decoder):
             return "content_filter", None
         word = as_text(self._candidate.get("finishReason"))
         if not word:
-            cut = "the answer ended without a finish reason, so it may be incomplete; no call in it was run"
-            return "unknown", ModelError(cut, provider=API, retryable=True)
+            return "unknown", cut(API)
         beyond: Finish = "content_filter" if word.startswith("IMAGE_") else "unknown"
         finish = _FINISHES.get(word, beyond)
         if finish in ("error", "unknown"):
-            why = _MISHAPS.get(word, "the model stopped for a reason that it does not tell")
+            why = _MISHAPS.get(word, "the answer ended for no known reason")
             return finish, ModelError(why, provider=API, code=_code(word), retryable=word.startswith("MALFORMED_"))
         return ("tool_calls" if finish == "stop" and called else finish), None
 

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
-from ferrule.provider.base import TAIL, Decoder, Delta, ModelResponse
+from ferrule.provider.base import TAIL, Decoder, Delta, ModelResponse, cut
 from ferrule.provider.foreign import (
     Json,
     arguments_text,
@@ -279,11 +279,11 @@ class _Collected:
             found.append(Call("", clean(call.name), arguments, own, complete))
         return tuple(found)
 
-    def finish(self, *, cut: bool = False) -> ModelResponse:
+    def finish(self, *, ended: bool = True) -> ModelResponse:
         """The response."""
         self.opaque.update((key, clean("".join(pieces))) for key, pieces in self.grown.items())
         text, refusal = self.said(), as_text(self.opaque.get("refusal"))
-        finish = "unknown" if cut else self._finish(refusal)
+        finish = self._finish(refusal) if ended else "unknown"
         calls = self.made_calls(finish)
         message = ModelMessage(
             "\n".join(filter(None, (text, refusal))),
@@ -292,7 +292,7 @@ class _Collected:
             self._raw(calls) if finish not in _RAN_OUT else None,
         )
         flagged = finish == "stop" and (self.word == "tool_calls" or not text.strip())
-        error = self._error(finish, cut) if finish in _RAN_OUT else None
+        error = cut(self.api) if not ended else self._error(finish) if finish in _RAN_OUT else None
         model = self.answered_by or self.model
         return ModelResponse(message, finish, self.usage, model, self.id, error, flagged)
 
@@ -303,9 +303,7 @@ class _Collected:
         # By what is there, not by the word: servers say "stop" beside calls, and "tool_calls" without any.
         return "refusal" if refusal else "tool_calls" if self.calls.all else "stop"
 
-    def _error(self, finish: Finish, cut: bool) -> ModelError:
-        if cut:
-            return ModelError("the stream ended before the answer did", provider=self.api, retryable=True)
+    def _error(self, finish: Finish) -> ModelError:
         word = (self.word or "")[:40]
         reason = "the server failed while it answered" if finish == "error" else "the answer ended for no known reason"
         return ModelError(reason, provider=self.api, code=word or None, retryable=finish == "error")
@@ -459,4 +457,4 @@ class ChatDecoder(Decoder):
         """The answer. It is whole when its reason to end and the word `[DONE]` have both come."""
         if self._refused is not None:
             return self._refused
-        return self._answer.finish(cut=not self._done or self._answer.word is None)
+        return self._answer.finish(ended=self._done and self._answer.word is not None)
