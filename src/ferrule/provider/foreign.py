@@ -49,7 +49,7 @@ def as_one(value: Any) -> Any:
 
     Since 0.1.
     """
-    return cast("list[Any]", value)[0] if isinstance(value, list) and value else value
+    return cast("list[Any]", value)[0] if isinstance(value, list) and value else cast("Any", value)
 
 
 def as_text(value: Any) -> str:
