@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Any, Protocol, cast
 
 from ferrule.errors import ContentPartError
-from ferrule.media import mime_of_name, settle, sniff
+from ferrule.media import bare, mime_of_name, settle, sniff
 from ferrule.strict_json import Codec, clean, is_a, kind_of, register
 
 MEDIA_KINDS = ("image", "file", "audio")
@@ -280,22 +280,17 @@ def _from_url(kind: str, url: str, mime_type: str | None, name: str | None) -> P
         base = unquote(os.path.basename(urlsplit(url).path))
     except ValueError:
         raise ContentPartError(f"the URL of the {kind} part cannot be read. Check its host.") from None
-    mime = _bare(mime_type) or mime_of_name(base)
+    mime = bare(mime_type) or mime_of_name(base)
     if mime is None and kind != "file":
         raise ContentPartError(f"the URL of the {kind} part does not tell its type. Give mime_type=.")
     return Part(kind, mimeType=settle(kind, None, mime), url=url, name=name or base or None)
-
-
-def _bare(mime: str | None) -> str | None:
-    """A media type as it is compared: in small letters, without parameters."""
-    return mime.partition(";")[0].strip().lower() or None if mime else None
 
 
 def _from_bytes(kind: str, raw: bytes, mime: str | None, name: str | None, path: str | None, limit: int | None) -> Part:
     if limit is not None and len(raw) > limit:
         raise ContentPartError(f"the {kind} part has more than {limit} bytes. Shrink it or raise the limit.")
     base = os.path.basename(path) if path else None
-    seen, declared = sniff(raw), _bare(mime) or (mime_of_name(base) if base else None)
+    seen, declared = sniff(raw), bare(mime) or (mime_of_name(base) if base else None)
     found = settle(kind, seen, declared)
     note = None
     if seen and declared and declared != found:

@@ -31,6 +31,7 @@ else:
     socket = LazyModule("socket")
     httpx2 = LazyModule("httpx2")
 
+PORTS: Final = {"http": 80, "https": 443}
 MAX_BYTES: Final = 32 * 1024 * 1024
 MAX_REDIRECTS: Final = 5
 CONNECT_SECONDS: Final = 10.0  # for one address; a name may have several
@@ -312,10 +313,7 @@ async def _follow(plan: _Plan, target: httpx2.URL, headers: dict[str, str], redi
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int]:
-    return url.scheme, url.host, url.port or _PORTS[url.scheme]
-
-
-_PORTS: Final = {"http": 80, "https": 443}
+    return url.scheme, url.host, url.port or PORTS[url.scheme]
 
 
 def _parsed(url: str, base: httpx2.URL | None = None) -> httpx2.URL:
@@ -323,7 +321,7 @@ def _parsed(url: str, base: httpx2.URL | None = None) -> httpx2.URL:
         target = base.join(url) if base else httpx2.URL(url)
     except (httpx2.InvalidURL, ValueError, TypeError):
         target = None
-    if target is None or not target.host or target.scheme not in _PORTS or not 0 < (target.port or 1) < 65536:
+    if target is None or not target.host or target.scheme not in PORTS or not 0 < (target.port or 1) < 65536:
         raise FetchError("only absolute http and https URLs can be read.")
     if target.userinfo:
         raise FetchError(f"{target.host}: a URL with user name or password is not read. Put credentials elsewhere.")
@@ -350,7 +348,7 @@ async def _addresses(plan: _Plan, target: httpx2.URL) -> list[str]:
     host = target.raw_host.decode("ascii")
     addresses: Sequence[str] | None = None
     with suppress(OSError, UnicodeError):
-        addresses = await plan.resolve(host, target.port or _PORTS[target.scheme])
+        addresses = await plan.resolve(host, target.port or PORTS[target.scheme])
     if addresses is None:
         raise FetchError(f"{target.host}: there is no such host.", retryable=True)
     for address in addresses:  # all of them: a name with one foot inside is a trap

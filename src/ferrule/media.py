@@ -42,6 +42,17 @@ _ALIASES = {"audio/x-wav": "audio/wav", "audio/x-flac": "audio/flac", "audio/m4a
 _MARKUP = (("image/svg+xml", "<svg"), ("text/html", "<!doctype html"), ("text/html", "<html"))
 
 
+def bare(mime: str | None) -> str:
+    """A media type as it is compared: in small letters, without parameters; empty for none.
+
+    Args:
+        mime: As it was declared.
+
+    Since 0.1.
+    """
+    return mime.partition(";")[0].strip().lower() if mime else ""
+
+
 def sniff(raw: bytes) -> str | None:
     """Media type of bytes that tell it, else None.
 

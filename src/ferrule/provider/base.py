@@ -320,8 +320,19 @@ class Decoder(ABC):
         """The whole answer, once the body has ended.
 
         Returns:
-            Without the API's own sign of the end: finish `unknown`, an `error` that says so, calls not complete.
+            Without the API's own sign of the end: finish `unknown`, the error `cut`, calls not complete.
         """
+
+
+def cut(provider: str) -> ModelError:
+    """The error of an answer without the sign of its end; what came of it is kept, and no call in it may run.
+
+    Args:
+        provider: Name of the provider.
+
+    Since 0.1.
+    """
+    return ModelError("the answer was cut before its end. Ask again", provider=provider, retryable=True)
 
 
 class Wire(ABC):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from ferrule.content import Part
+from ferrule.media import bare
 from ferrule.provider.base import Capabilities
 
 Way = Literal["native", "relocated", "placeholder"]
@@ -81,7 +82,7 @@ def carry(
     Since 0.1.
     """
     read: Any = part.get if isinstance(part, Mapping) else lambda key: getattr(part, key)  # pyright: ignore
-    kind, mime = read("type"), (read("mimeType") or "").partition(";")[0].strip().lower()
+    kind, mime = read("type"), bare(read("mimeType"))
     column = "pdf" if kind == "file" and mime == "application/pdf" else kind
     source = "data" if read("data") is not None else "url"
     if kind == "file" and mime.startswith(_TEXTS) and api == "anthropic" and source == "data":

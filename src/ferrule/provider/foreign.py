@@ -41,6 +41,17 @@ def as_objects(value: Any) -> list[Json]:
     return [cast("Json", item) for item in items if isinstance(item, dict)]
 
 
+def as_one(value: Any) -> Any:
+    """A body that on some paths is wrapped in a list of one, without the list.
+
+    Args:
+        value: Any JSON value.
+
+    Since 0.1.
+    """
+    return cast("list[Any]", value)[0] if isinstance(value, list) and value else cast("Any", value)
+
+
 def as_text(value: Any) -> str:
     """A text as it is; anything else as an empty one.
 
@@ -111,6 +122,20 @@ def arguments_text(value: Any) -> str:
         return "{}"
     text = clean(value) if isinstance(value, str) else dumps(value).decode()
     return text if text.strip() else "{}"
+
+
+def arguments_object(text: str) -> Json:
+    """Arguments as the object that some APIs insist on; empty where they are none, and the call's result says so.
+
+    Args:
+        text: JSON text as the model wrote it.
+
+    Since 0.1.
+    """
+    try:
+        return as_object(parse(text))
+    except JSONSyntaxError:
+        return {}
 
 
 def is_whole(name: str, arguments: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a refusal of an OpenAI-like server means: whether to wait and ask again, and which are no refusals at all.
+"""What a refusal of an OpenAI-like server means, and whether to wait and ask again.
 
 Servers copy OpenAI's shape loosely, so one reader takes all of them: nested or
 flat, a code in words or in digits, a text, a page of HTML from a proxy.
@@ -6,13 +6,12 @@ flat, a code in words or in digits, a text, a page of HTML from a proxy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, cast
 
 from ferrule.errors import JSONSyntaxError, ModelError
-from ferrule.message import Call
-from ferrule.provider.foreign import arguments_text
+from ferrule.provider.foreign import as_object, as_one, as_text
 from ferrule.provider.http.retry_after import retry_after
 from ferrule.provider.refusal import reason, retryable
 from ferrule.strict_json import clean, parse
@@ -47,15 +46,12 @@ def read_error(data: Any) -> Said:
 
     Since 0.1.
     """
-    if isinstance(data, list) and data:
-        data = cast("list[Any]", data)[0]
-    if not isinstance(data, dict):
-        return Said(data if isinstance(data, str) else "")
-    body = cast("dict[str, Any]", data)
-    error = body.get("error") or body
+    data = as_one(data)
+    body = as_object(data)
+    error = body.get("error") or data
     if not isinstance(error, dict):
-        return Said(str(error), status=_status(body.get("status_code")))
-    inner = cast("dict[str, Any]", error)
+        return Said(str(error) if body else as_text(error), status=_status(body.get("status_code")))
+    inner = as_object(error)
     code, numbers = inner.get("code"), (inner.get("status_code"), inner.get("code"), inner.get("raw_status_code"))
     word = code if isinstance(code, str) and code and not code.isdigit() else inner.get("type")
     return Said(
@@ -82,16 +78,16 @@ def _message(error: Mapping[str, Any]) -> str:
         said = "; ".join(_fault(item) for item in cast("list[Any]", said))
     elif isinstance(said, dict):
         said = _fault(cast("Any", said))
-    metadata = error.get("metadata")
-    if isinstance(metadata, dict):
-        said = f"{said} {_upstream(cast('dict[str, Any]', metadata))}"
+    metadata = as_object(error.get("metadata"))
+    if metadata:
+        said = f"{said} {_upstream(metadata)}"
     return str(said).strip()
 
 
 def _fault(item: Any) -> str:
-    if not isinstance(item, dict):
+    fault = as_object(item)
+    if not fault:
         return str(item)
-    fault = cast("dict[str, Any]", item)
     found = fault.get("loc")
     where = ".".join(map(str, cast("list[Any]", found))) if isinstance(found, list) else ""
     return f"{where} {fault.get('msg') or fault.get('message') or ''}".strip()
@@ -136,33 +132,3 @@ def _retryable(status: int | None, headers: Mapping[str, str], code: str | None,
     if code in _SPENT:
         return False
     return wait is not None if status == 402 else retryable(status, headers)
-
-
-# -- calls that the provider itself does not take ---------------------------------------------------------------
-
-
-def failed_calls(failed: str) -> tuple[Call, ...]:
-    """The calls in the text that a server did not take; none when it is plain text.
-
-    Args:
-        failed: The text of `failed_generation`.
-
-    Since 0.1.
-    """
-    try:
-        found: Any = parse(failed)
-    except JSONSyntaxError:
-        return ()
-    items: Sequence[Any] = cast("list[Any]", found) if isinstance(found, list) else [found]
-    calls = tuple(call for item in items if (call := _failed_call(item)) is not None)
-    return calls if len(calls) == len(items) else ()
-
-
-def _failed_call(item: Any) -> Call | None:
-    if not isinstance(item, dict):
-        return None
-    made = cast("dict[str, Any]", item)
-    name, arguments = made.get("name"), made.get("arguments", made.get("parameters"))
-    if not isinstance(name, str) or not name:
-        return None
-    return Call("", name, arguments_text(arguments))

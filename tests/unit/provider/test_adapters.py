@@ -77,6 +77,23 @@ def test_a_failed_result_is_told_by_the_apis_own_mark_or_else_in_the_same_words(
     assert found == told
 
 
+# -- keys of the caller's own -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [{1}, "\ud800", object(), {"inner": b"1"}])
+@pytest.mark.parametrize("api", APIS)
+def test_an_extra_key_that_is_no_json_is_named_and_its_value_is_not_quoted(api: str, value: object) -> None:
+    with pytest.raises(UsageError, match=r"settings\.extra\['odd'\] cannot be sent as JSON") as caught:
+        sent(api, [user("x")], settings=Settings(extra={"odd": value}))
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_an_extra_number_of_any_size_is_sent_digit_by_digit(api: str) -> None:
+    body, _ = sent(api, [user("x")], settings=Settings(extra={"odd": 2**70}))
+    assert body["odd"] == 2**70
+
+
 # -- system text later on ---------------------------------------------------------------------------------------
 
 

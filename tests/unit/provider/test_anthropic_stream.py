@@ -126,7 +126,7 @@ def test_pieces_of_a_block_that_has_not_begun_make_an_answer_that_nobody_may_run
         end = next(i for i, e in enumerate(events) if i >= at and e["type"] == "content_block_stop")
         events.insert(end, PARALLEL[at])
     found = whole(events)
-    assert (found.finish, found.error and found.error.code) == ("unknown", "stream_cut")
+    assert (found.finish, str(found.error)) == ("unknown", "anthropic: the answer was cut before its end. Ask again")
     assert not any(call.complete for call in found.message.calls)
 
 
@@ -210,7 +210,7 @@ def test_a_stream_cut_after_any_event_is_an_error_without_a_complete_call(length
     found = whole(PARALLEL[:length])
     assert ("unknown", None) == (found.finish, found.message.raw)
     assert found.error is not None
-    assert ("stream_cut", True) == (found.error.code, found.error.retryable)
+    assert ("the answer was cut before its end. Ask again", True) == (found.error.reason, found.error.retryable)
     assert not any(call.complete for call in found.message.calls)
     assert (found.usage is None) == (length == 0)
 

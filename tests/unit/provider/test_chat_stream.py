@@ -273,7 +273,7 @@ STREAM: list[dict[str, Any]] = [
 def is_cut(answer: ModelResponse) -> bool:
     """Whether an answer is said to be cut, and can neither be executed nor sent back with signatures."""
     assert answer.error is not None
-    assert "openai-chat: the stream ended before the answer did" == str(answer.error)
+    assert "openai-chat: the answer was cut before its end. Ask again" == str(answer.error)
     assert not any(call.complete for call in answer.message.calls)
     return answer.finish == "unknown" and answer.message.raw is None
 

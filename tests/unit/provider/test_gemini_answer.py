@@ -133,9 +133,7 @@ def test_a_stream_cut_after_any_event_is_an_error_and_has_no_complete_call(lengt
     _, response = decoded(*events)
     assert response.finish == "unknown"
     assert response.error is not None
-    assert str(response.error) == (
-        "gemini: the answer ended without a finish reason, so it may be incomplete; no call in it was run"
-    )
+    assert str(response.error) == "gemini: the answer was cut before its end. Ask again"
     assert response.error.retryable
     assert [False] * length == [call.complete for call in response.message.calls]
     assert response.usage == (None, Usage(input=90), USAGE)[length]

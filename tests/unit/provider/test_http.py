@@ -26,7 +26,8 @@ from ferrule.errors import ConfigurationError, FetchError, ModelError, UsageErro
 from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage
 from ferrule.provider.base import Capabilities, Delta, Model, ModelRequest, ModelResponse, Settings, Wire
 from ferrule.provider.http import pool as pools
-from ferrule.provider.http.model import MAX_REFUSAL, WireModel, origin_of
+from ferrule.provider.http.exchange import MAX_REFUSAL
+from ferrule.provider.http.model import WireModel, origin_of
 from ferrule.provider.http.pool import Origin
 from ferrule.provider.http.sse import EventReader
 from ferrule.provider.transcript import fetched, show_result

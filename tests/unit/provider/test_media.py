@@ -182,5 +182,14 @@ def test_what_is_missing_is_warned_of_once_for_each_api_and_kind(caplog: pytest.
     assert [(t.split()[0], "audio" in t) for t in told] == [("anthropic", True), ("groq", True), ("groq", False)]
 
 
+@pytest.mark.parametrize("api", sorted(EVERY_WIRE.keys() - {"gemini"}))  # which may need the parameters
+def test_a_media_type_is_sent_in_small_letters_and_without_parameters(api: str) -> None:
+    body, _ = sent(api, [user(Part("image", mimeType="IMAGE/png; q=1", data="AAAA"))])
+    said = repr(body)
+    assert "image/png" in said
+    assert "q=1" not in said
+    assert "IMAGE" not in said
+
+
 def test_every_api_has_a_row() -> None:
     assert {cell.wire for cell in CELLS} == set(EVERY_WIRE)

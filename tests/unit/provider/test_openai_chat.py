@@ -8,7 +8,7 @@ import pytest
 from tests.unit.provider.chat import TOOLS, answered, asked, body, example, get_weather, judge, weather, wire
 
 from ferrule.content import Part, audio, file, image, text
-from ferrule.errors import UnknownToolError, UnsupportedPartError, UsageError
+from ferrule.errors import UnknownToolError, UnsupportedPartError
 from ferrule.message import Call, Message, ModelMessage, Raw, user
 from ferrule.provider.base import Capabilities, ModelRequest, OutputSchema, Sent, Settings
 from ferrule.provider.openai_chat.wire import DIALECTS, ChatWire
@@ -261,12 +261,6 @@ def test_extra_keys_win_over_all_others() -> None:
         "temperature": 1,
         "logprobs": True,
     } == found
-
-
-@pytest.mark.parametrize("value", [{1}, "\ud800", object()])
-def test_an_extra_key_that_is_no_json_is_named(value: object) -> None:
-    with pytest.raises(UsageError, match=r"settings.extra\['odd'\] cannot be sent as JSON"):
-        body([user("x")], settings=Settings(extra={"odd": value}))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from ferrule.errors import ModelError
 from ferrule.message import Call, ModelMessage
 from ferrule.provider.base import ModelResponse
 from ferrule.provider.foreign import arguments_text
-from ferrule.provider.openai_error import failed_calls, read_error
+from ferrule.provider.openai_chat.refused import failed_calls
+from ferrule.provider.openai_error import read_error
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),

@@ -222,7 +222,7 @@ def test_a_cut_stream_keeps_what_came() -> None:
     assert found.message == ModelMessage(
         "", (Call("", "get_weather", '{"city":', "call_a1", complete=False),), "Two cities, two calls."
     )
-    assert str(found.error) == "openai-responses: the stream ended before the answer did. Ask again"
+    assert str(found.error) == "openai-responses: the answer was cut before its end. Ask again"
 
 
 def test_unknown_events_and_the_word_of_other_servers_say_nothing() -> None:

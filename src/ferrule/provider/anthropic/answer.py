@@ -12,9 +12,19 @@ from typing import Any, Literal
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
 from ferrule.provider.anthropic.error import PROVIDER, stream_error
-from ferrule.provider.anthropic.turns import API, input_of
-from ferrule.provider.base import TAIL, Decoder, Delta, ModelResponse
-from ferrule.provider.foreign import Json, arguments_text, as_count, as_object, as_text, is_whole, sum_of, told_usage
+from ferrule.provider.anthropic.turns import API
+from ferrule.provider.base import TAIL, Decoder, Delta, ModelResponse, cut
+from ferrule.provider.foreign import (
+    Json,
+    arguments_object,
+    arguments_text,
+    as_count,
+    as_object,
+    as_text,
+    is_whole,
+    sum_of,
+    told_usage,
+)
 from ferrule.strict_json import clean
 
 _FINISH: dict[str, Finish] = {
@@ -27,7 +37,6 @@ _FINISH: dict[str, Finish] = {
 }
 _INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _PAUSED = "the provider paused the work of its own tools. Send the transcript again with this turn last to go on"
-_CUT = "the stream was cut before its end; what came is kept, and none of its calls may run"
 
 
 def answer(data: Any, asked: str) -> ModelResponse:
@@ -46,7 +55,7 @@ def answer(data: Any, asked: str) -> ModelResponse:
     if message.get("type") == "error":
         raise stream_error(message)
     if not isinstance(message.get("content"), list):
-        raise ModelError("the answer is no message. Check the base URL.", provider=PROVIDER)
+        raise ModelError("the answer is no message. Check the base URL", provider=PROVIDER)
     return _read(message, asked, {})
 
 
@@ -98,7 +107,7 @@ def _finish(reason: Any, calls: bool) -> tuple[Finish, ModelError | None]:
         return ("tool_calls" if calls else "stop"), None
     if finish != "unknown":
         return finish, None
-    what = _PAUSED if reason == "pause_turn" else "the answer ended for no reason that is known"
+    what = _PAUSED if reason == "pause_turn" else "the answer ended for no known reason"
     return finish, ModelError(what, provider=PROVIDER, code=_string(reason)[:100] or None)
 
 
@@ -161,7 +170,7 @@ class _Piece:
         if "citation" in self._came:
             item["citations"] = [*(item.get("citations") or ()), *self._came["citation"]]
         if self.arguments.strip():
-            item["input"] = input_of(self.arguments)
+            item["input"] = arguments_object(self.arguments)
         return item
 
 
@@ -229,10 +238,9 @@ class AnthropicDecoder(Decoder):
         message = {**self._message, "usage": self._usage, "content": [piece.whole() for piece in pieces.values()]}
         if self._ended and message.get("stop_reason") and not self._torn:
             return _read(message, self._asked, pieces)
-        cut = _read({**message, "stop_reason": None}, self._asked, pieces)
-        said = ModelMessage(cut.message.text, cut.message.calls, cut.message.reasoning)  # not signed to its end
-        error = ModelError(_CUT, provider=PROVIDER, code="stream_cut", retryable=True)
-        return ModelResponse(said, "unknown", cut.usage, cut.model, error=error)
+        came = _read({**message, "stop_reason": None}, self._asked, pieces)
+        said = ModelMessage(came.message.text, came.message.calls, came.message.reasoning)  # not signed to its end
+        return ModelResponse(said, "unknown", came.usage, came.model, error=cut(PROVIDER))
 
     def _start(self, data: Json) -> Iterable[Delta]:
         self._message = {**as_object(data.get("message")), "stop_reason": None}

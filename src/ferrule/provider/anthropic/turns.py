@@ -14,11 +14,13 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from ferrule.content import Part, from_dict
-from ferrule.errors import JSONSyntaxError, UnsupportedPartError
+from ferrule.errors import UnsupportedPartError
+from ferrule.media import bare
 from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage
 from ferrule.provider.base import Capabilities, Sent
+from ferrule.provider.foreign import arguments_object
 from ferrule.provider.transcript import Shown, check_user_part, show_result, wire_id
-from ferrule.strict_json import clean, parse
+from ferrule.strict_json import clean
 from ferrule.tool.names import wire_name
 
 Block = dict[str, Any]
@@ -117,7 +119,7 @@ def _model_blocks(message: ModelMessage, model: str) -> Iterator[Block]:
 
 
 def _use(item: Block, call: Call, id: str) -> Block:
-    return {**item, "id": id, "name": _name(call.name), "input": input_of(call.arguments)}
+    return {**item, "id": id, "name": _name(call.name), "input": arguments_object(call.arguments)}
 
 
 def _name(name: str) -> str:
@@ -148,23 +150,6 @@ def starts_signed(message: ModelMessage, model: str) -> bool:
     """
     first = next((item for item in echoed(message, model) or () if _may_return(item)), None)
     return first is not None and first["type"] in THINKING
-
-
-def input_of(arguments: str) -> dict[str, Any]:
-    """The arguments of a call as the object that the API insists on; empty when they are none.
-
-    The model learns from the call's result that they were none.
-
-    Args:
-        arguments: JSON text as the model wrote it.
-
-    Since 0.1.
-    """
-    try:
-        value: Any = parse(arguments) if arguments.strip() else None
-    except JSONSyntaxError:
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def wire_ids(calls: Sequence[Call]) -> list[str]:
@@ -237,7 +222,7 @@ def _media(part: Part) -> list[Block]:
     """The block of an image or a document; none for a text file that is blank or no text."""
     if part.type == "image":
         return [{"type": "image", "source": _source(part)}]
-    is_text = _mime(part).startswith(_TEXT_KINDS) and part.url is None
+    is_text = bare(part.mimeType).startswith(_TEXT_KINDS) and part.url is None
     source = _written(part) if is_text else _source(part)
     title = {"title": part.name} if part.name and part.name.strip() else {}
     return [{"type": "document", **title, "source": source}] if source else []
@@ -246,7 +231,7 @@ def _media(part: Part) -> list[Block]:
 def _source(part: Part) -> Mapping[str, str]:
     if part.url is not None:
         return {"type": "url", "url": part.url}
-    return {"type": "base64", "media_type": _mime(part), "data": part.data or ""}
+    return {"type": "base64", "media_type": bare(part.mimeType), "data": part.data or ""}
 
 
 def _written(part: Part) -> Mapping[str, str] | None:
@@ -255,7 +240,3 @@ def _written(part: Part) -> Mapping[str, str] | None:
     except ValueError:
         return None
     return {"type": "text", "media_type": "text/plain", "data": text} if text.strip() else None
-
-
-def _mime(part: Part) -> str:
-    return (part.mimeType or "").partition(";")[0].strip().lower()

@@ -30,6 +30,7 @@ from ferrule.provider.base import (
     Sent,
     Wire,
 )
+from ferrule.provider.body import present, written
 from ferrule.provider.definition import Choice, tool_choice, tool_definition
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import encoded_groups
@@ -149,16 +150,18 @@ class AnthropicWire(Wire):
         limit = settings.max_tokens if settings.max_tokens is not None else self.max_tokens + thought.room
         thinks = thought.config is not None and thought.config["type"] != "disabled"
         samples = self.version == SAMPLING_VERSION and capabilities.sampling and not thinks
-        known = {
-            "max_tokens": limit,
-            "thinking": thought.config,
-            "output_config": {"effort": thought.effort} if thought.effort else None,
-            "tool_choice": choice,
-            "stop_sequences": list(settings.stop) or None,
-            "temperature": settings.temperature if samples else None,
-            "top_p": settings.top_p if samples else None,
-        }
-        return {"model": model} | {name: value for name, value in known.items() if value is not None}
+        return present(
+            {
+                "model": model,
+                "max_tokens": limit,
+                "thinking": thought.config,
+                "output_config": {"effort": thought.effort} if thought.effort else None,
+                "tool_choice": choice,
+                "stop_sequences": list(settings.stop) or None,
+                "temperature": settings.temperature if samples else None,
+                "top_p": settings.top_p if samples else None,
+            }
+        )
 
     def _thought(self, request: ModelRequest, model: str, *, forced: bool) -> _Thought:
         effort, limit = request.settings.reasoning, request.settings.max_tokens
@@ -433,10 +436,10 @@ def _kind(body: Mapping[str, Any], name: str) -> str:
 
 
 def _written(head: dict[str, Any], sections: Mapping[str, list[bytes]], extra: Mapping[str, Any]) -> bytes:
-    pieces = [dumps(head)[:-1]]
-    for name, written in sections.items():
+    pieces = [written(head)[:-1]]
+    for name, section in sections.items():
         if name not in extra:
-            pieces += (b',"%s":' % name.encode(), *written)
+            pieces += (b',"%s":' % name.encode(), *section)
     pieces.append(b"}")
     return b"".join(pieces)
 

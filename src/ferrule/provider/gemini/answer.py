@@ -12,13 +12,15 @@ from typing import Any, Final, cast
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
-from ferrule.provider.base import Decoder, Delta, ModelResponse
+from ferrule.provider.base import Decoder, Delta, ModelResponse, cut
+from ferrule.provider.body import present
 from ferrule.provider.foreign import (
     Json,
     arguments_text,
     as_count,
     as_object,
     as_objects,
+    as_one,
     as_text,
     is_whole,
     sum_of,
@@ -147,12 +149,11 @@ class GeminiDecoder(Decoder):
             return "content_filter", None
         word = as_text(self._candidate.get("finishReason"))
         if not word:
-            cut = "the answer ended without a finish reason, so it may be incomplete; no call in it was run"
-            return "unknown", ModelError(cut, provider=API, retryable=True)
+            return "unknown", cut(API)
         beyond: Finish = "content_filter" if word.startswith("IMAGE_") else "unknown"
         finish = _FINISHES.get(word, beyond)
         if finish in ("error", "unknown"):
-            why = _MISHAPS.get(word, "the model stopped for a reason that it does not tell")
+            why = _MISHAPS.get(word, "the answer ended for no known reason")
             return finish, ModelError(why, provider=API, code=_code(word), retryable=word.startswith("MALFORMED_"))
         return ("tool_calls" if finish == "stop" and called else finish), None
 
@@ -163,7 +164,7 @@ class GeminiDecoder(Decoder):
 
 
 def _answer(data: Any) -> Json:
-    found = _single(data)
+    found = as_one(data)
     if not isinstance(found, dict):
         raise ModelError("the answer is no JSON object. Check the base URL", provider=API)
     answer = cast("Json", found)
@@ -243,7 +244,7 @@ def refused(status: int, headers: Mapping[str, str], data: Any) -> ModelError:
 
     Since 0.1.
     """
-    body = _single(data)
+    body = as_one(data)
     found = as_object(body).get("error", body)
     error = as_object(found)
     details = as_objects(error.get("details"))
@@ -278,20 +279,3 @@ def _wait(headers: Mapping[str, str], details: list[Json]) -> float | None:
     hints = [detail.get("retryDelay") for detail in details if _kind(detail) == "RetryInfo"]
     delays = [float(match[1]) for hint in hints if (match := _DELAY.fullmatch(as_text(hint).strip()))]
     return told if told is not None else next(iter(delays), None)
-
-
-def _single(data: Any) -> Any:
-    """A body that on some paths is wrapped in a list of one."""
-    items = cast("list[Any]", data) if isinstance(data, list) else ()
-    return items[0] if items else cast("Any", data)
-
-
-def present(fields: Json) -> Json:
-    """An object without its nulls.
-
-    Args:
-        fields: The object.
-
-    Since 0.1.
-    """
-    return {key: value for key, value in fields.items() if value is not None}

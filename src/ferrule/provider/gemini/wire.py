@@ -15,8 +15,10 @@ from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple, cast
 from urllib.parse import quote
 
+from orjson import Fragment
+
 from ferrule.content import Part
-from ferrule.errors import JSONSyntaxError, ModelError, UsageError
+from ferrule.errors import ModelError, UsageError
 from ferrule.message import Call, Message, ModelMessage, Raw, ToolMessage, UserMessage
 from ferrule.provider.base import (
     Body,
@@ -28,18 +30,13 @@ from ferrule.provider.base import (
     Settings,
     Wire,
 )
+from ferrule.provider.body import merged, present, written
 from ferrule.provider.definition import tool_choice, tool_definitions
-from ferrule.provider.foreign import Json, as_object, as_objects, as_text
-from ferrule.provider.gemini.answer import (
-    API,
-    GeminiDecoder,
-    present,
-    refused,
-    texts,
-)
+from ferrule.provider.foreign import Json, arguments_object, as_object, as_objects, as_text
+from ferrule.provider.gemini.answer import API, GeminiDecoder, refused, texts
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import check_user_part, encode, show_result
-from ferrule.strict_json import clean, dumps, parse
+from ferrule.strict_json import clean, dumps
 from ferrule.tool.names import wire_name
 from ferrule.tool.toolset import Toolset
 
@@ -118,14 +115,14 @@ class Gemini(Wire):
         contents, sent = encode(_joined(messages, model), (API, _family(model), capabilities), turn)
         system = {"role": "user", "parts": [{"text": clean(request.instructions)}]} if request.instructions else None
         fields: Json = {
-            "contents": b"[" + contents + b"]",
+            "contents": Fragment(b"[" + contents + b"]"),
             "systemInstruction": system,
             "tools": _tools(request.tools, self._schemas) if len(request.tools) else None,
             "toolConfig": _tool_config(request),
             "generationConfig": self._generation(request, model, capabilities),
             "continuationToken": token,
         }
-        return Body(_object(_merged(present(fields), request.settings.extra)), sent)
+        return Body(written(merged(present(fields), request.settings.extra)), sent)
 
     def _generation(self, request: ModelRequest, model: str, capabilities: Capabilities) -> Json | None:
         return {
@@ -190,21 +187,6 @@ def _thinks_in_levels(model: str) -> bool:
 # -- what is asked ----------------------------------------------------------------------------------------------
 
 
-def _merged(ours: Json, theirs: Mapping[str, Any]) -> Json:
-    """Both objects in one; where both say something, theirs wins."""
-    merged = {**ours, **theirs}
-    for key in ours.keys() & theirs.keys():
-        if isinstance(ours[key], dict) and isinstance(theirs[key], Mapping):
-            merged[key] = _merged(ours[key], theirs[key])
-    return merged
-
-
-def _object(fields: Json) -> bytes:
-    """A JSON object; values that are bytes are JSON already."""
-    pairs = (dumps(k) + b":" + (v if isinstance(v, bytes) else dumps(v)) for k, v in fields.items())
-    return b"{" + b",".join(pairs) + b"}"
-
-
 _SAMPLING: Final = {"temperature": "temperature", "top_p": "topP", "seed": "seed"}
 
 
@@ -258,12 +240,12 @@ _PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 
 
 @lru_cache(maxsize=64)  # a set never changes, and its schemas are the dearest part of a short request
-def _tools(tools: Toolset, schemas: Schemas) -> bytes:
+def _tools(tools: Toolset, schemas: Schemas) -> Fragment:
     listed = tool_definitions(tools.definitions(), schemas.dialect)
     if schemas is OPENAPI:
         for declared in listed[0]["functionDeclarations"]:
             _check_parameters(declared["name"], declared["parameters"])
-    return dumps(listed)
+    return Fragment(dumps(listed))
 
 
 def _check_parameters(tool: str, schema: Json) -> None:
@@ -412,21 +394,15 @@ def _same_call(part: Json, call: Call) -> Json:
         return part
     rest = {key: value for key, value in said.items() if key not in ("id", "name")}
     if not isinstance(args, dict):  # some servers write them as text; the API takes an object
-        rest["args"] = _arguments(call)
+        rest["args"] = arguments_object(call.arguments)
     return {**part, "functionCall": {**ours, **rest}}
 
 
 def _rebuilt(message: ModelMessage) -> list[Json]:
     text = [{"text": clean(message.text)}] if message.text else []
-    return text + [{"functionCall": _identified(call, {"args": _arguments(call)})} for call in message.calls]
-
-
-def _arguments(call: Call) -> Json:
-    """An object, as the API wants: what a model wrote that is none, its error result tells it about."""
-    try:
-        return as_object(parse(call.arguments))
-    except JSONSyntaxError:
-        return {}
+    return text + [
+        {"functionCall": _identified(call, {"args": arguments_object(call.arguments)})} for call in message.calls
+    ]
 
 
 def _signed(parts: list[Json]) -> list[Json]:

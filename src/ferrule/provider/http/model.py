@@ -6,44 +6,38 @@ an error, nor what an error drags along.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from ferrule import content
 from ferrule.content import Part
 from ferrule.errors import FetchError, ModelError, UsageError
-from ferrule.guard import checked_headers, describe, fetch
+from ferrule.guard import PORTS, checked_headers, fetch
 from ferrule.lazy import LazyModule
 from ferrule.message import ModelMessage
-from ferrule.provider.base import TAIL, Capabilities, Decoder, Delta, ModelRequest, ModelResponse, Wire
+from ferrule.provider.base import Capabilities, Decoder, Delta, ModelRequest, ModelResponse, Wire
+from ferrule.provider.http.exchange import Exchange
 from ferrule.provider.http.lenient import read_json
-from ferrule.provider.http.pool import Origin, Pool, pool
+from ferrule.provider.http.pool import Origin
 from ferrule.provider.http.secret import SHORT, secrets_in, without
 from ferrule.provider.http.sse import Event, EventReader
-from ferrule.provider.refusal import unquoted
 from ferrule.provider.transcript import fetched
 from ferrule.redact import scrub
 from ferrule.strict_json import parse
 
 if TYPE_CHECKING:
-    import asyncio
-
     import httpx2
 else:
-    asyncio = LazyModule("asyncio")
     httpx2 = LazyModule("httpx2")
 
 MAX_ANSWER: Final = 64 * 1024 * 1024
 MAX_STREAM: Final = 4 * MAX_ANSWER  # most of it is not the answer but what it is wrapped in, piece by piece
-MAX_REFUSAL: Final = 1024 * 1024
 MAX_TEXT: Final = 2000
 CONNECT_SECONDS: Final = 30.0
 FETCH_SECONDS: Final = 60.0
 _EMPTY: Final = "the answer is empty. Check the base URL"
-_REQUEST_IDS: Final = ("x-request-id", "request-id")
-_PORTS: Final = {"http": 80, "https": 443}
 _HEADERS: Final = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "ferrule"}
 _ACCEPT: Final = {False: "application/json", True: "text/event-stream"}
 
@@ -67,11 +61,11 @@ def origin_of(base_url: str) -> Origin:
         port = parts.port
     except ValueError:
         parts = None
-    if parts is None or parts.scheme not in _PORTS or not parts.hostname or not base_url.isprintable():
+    if parts is None or parts.scheme not in PORTS or not parts.hostname or not base_url.isprintable():
         raise UsageError("a base URL must be an http(s) URL with a host, for example https://api.openai.com/v1.")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise UsageError(f"the base URL of {parts.hostname} must end with its path: no user, no query, no fragment.")
-    return Origin(parts.scheme, parts.hostname, port or _PORTS[parts.scheme])
+    return Origin(parts.scheme, parts.hostname, port or PORTS[parts.scheme])
 
 
 class WireModel:
@@ -202,7 +196,7 @@ class WireModel:
 
     # -- the request --------------------------------------------------------------------------------------------
 
-    async def _exchange(self, request: ModelRequest, *, stream: bool) -> _Exchange:
+    async def _exchange(self, request: ModelRequest, *, stream: bool) -> Exchange:
         key, asked = self._sent_key(), checked_headers(request.settings.headers)
         secrets = {*self._secrets, *(secrets_in(asked) if asked else ())}
         if key and len(key) >= SHORT:
@@ -226,7 +220,7 @@ class WireModel:
             extensions={"timeout": {"connect": min(limit, CONNECT_SECONDS), "read": limit, "write": limit}},
         )
         # The longest first: one may stand inside another.
-        return _Exchange(self._provider, made, self._origin, sorted(secrets, key=len, reverse=True), limit, request)
+        return Exchange(self._provider, made, self._origin, sorted(secrets, key=len, reverse=True), limit, request)
 
     def _sent_key(self) -> str | None:
         key = (self._key() or "").strip()
@@ -257,7 +251,7 @@ class WireModel:
 
     # -- the answer ---------------------------------------------------------------------------------------------
 
-    def _whole(self, exchange: _Exchange) -> ModelResponse:
+    def _whole(self, exchange: Exchange) -> ModelResponse:
         """What a body that was read to its end says."""
         if exchange.trouble is not None:
             raise exchange.trouble
@@ -271,20 +265,20 @@ class WireModel:
             return exchange.named(found)
         raise exchange.identified(found)
 
-    def _answered(self, exchange: _Exchange) -> Any:
+    def _answered(self, exchange: Exchange) -> Any:
         body = without(exchange.secrets, exchange.body)
         if not body.strip():
-            raise self._error(_EMPTY, exchange, retryable=True)
+            raise exchange.error(_EMPTY, retryable=True)
         with suppress(ValueError):
             return read_json(body)
         kind = exchange.kind or "no type"
         # What is announced as JSON may be half an answer: content. A page of a proxy is worth a look.
         shown = ", or ask again" if "json" in kind else f": {_shown(body)}"
-        raise self._error(f"the answer is no JSON ({kind}, {len(body)} bytes). Check the base URL{shown}", exchange)
+        raise exchange.error(f"the answer is no JSON ({kind}, {len(body)} bytes). Check the base URL{shown}")
 
-    def _refused(self, exchange: _Exchange) -> ModelError | ModelResponse:
+    def _refused(self, exchange: Exchange) -> ModelError | ModelResponse:
         if 300 <= exchange.status < 400:
-            return self._error("it redirects, and a key is not sent elsewhere. Correct the base URL", exchange)
+            return exchange.error("it redirects, and a key is not sent elsewhere. Correct the base URL")
         body = without(exchange.secrets, exchange.body)
         try:
             data = read_json(body)
@@ -292,7 +286,7 @@ class WireModel:
             data = body.decode("utf-8", "replace")[:MAX_TEXT]
         return self._wire.error(exchange.status, exchange.headers, data)
 
-    def _events(self, exchange: _Exchange, reader: EventReader, piece: bytes) -> list[Event]:
+    def _events(self, exchange: Exchange, reader: EventReader, piece: bytes) -> list[Event]:
         if exchange.size > MAX_STREAM:
             exchange.broken(f"the stream has more than {MAX_STREAM} bytes")
             return []
@@ -302,7 +296,7 @@ class WireModel:
             exchange.broken(f"the stream is faulty: {error}")
         return []
 
-    def _fed(self, exchange: _Exchange, decoder: Decoder, event: Event) -> Iterator[Delta]:
+    def _fed(self, exchange: Exchange, decoder: Decoder, event: Event) -> Iterator[Delta]:
         """The pieces in one event; after a faulty one there are no more."""
         if exchange.done:
             return
@@ -320,11 +314,11 @@ class WireModel:
         except ModelError as error:
             exchange.failed, exchange.done = exchange.identified(error), True
 
-    def _finished(self, exchange: _Exchange, decoder: Decoder) -> ModelResponse:
+    def _finished(self, exchange: Exchange, decoder: Decoder) -> ModelResponse:
         trouble = exchange.trouble
         if not exchange.begun:  # nobody has heard anything, so it may be asked for again
             reason = "the stream ended before its first event. Ask again" if exchange.size else _EMPTY
-            raise trouble or self._error(reason, exchange, retryable=True)
+            raise trouble or exchange.error(reason, retryable=True)
         if exchange.failed is not None:
             return exchange.named(_as_far_as_it_came(decoder.finish(), exchange.failed))
         response = exchange.named(decoder.finish())
@@ -332,15 +326,6 @@ class WireModel:
             return response
         trouble.retryable = False  # part of it has been said
         return response.but(error=trouble)
-
-    def _error(self, reason: str, exchange: _Exchange | None = None, *, retryable: bool = False) -> ModelError:
-        return ModelError(
-            reason,
-            provider=self._provider,
-            status=(exchange and exchange.status) or None,
-            request_id=exchange and exchange.request_id,
-            retryable=retryable,
-        )
 
 
 def _as_far_as_it_came(response: ModelResponse, failure: ModelError) -> ModelResponse:
@@ -361,189 +346,3 @@ def _at_once(response: ModelResponse) -> Iterator[Delta | ModelResponse]:
 def _shown(body: bytes) -> str:
     """The beginning of a page as one line."""
     return scrub(" ".join(body[:MAX_TEXT].decode("utf-8", "replace").split()))[:200]
-
-
-class _Exchange:
-    """One request and its answer: opened and closed with `async with`, and what went wrong meanwhile."""
-
-    def __init__(
-        self,
-        provider: str,
-        made: httpx2.Request,
-        origin: Origin,
-        secrets: Sequence[bytes],
-        limit: float,
-        request: ModelRequest,
-    ) -> None:
-        self._provider = provider
-        self._made = made
-        self._origin = origin
-        self._request = request
-        self.secrets = secrets
-        self._limit = limit
-        self._time = asyncio.get_running_loop().time
-        self._asked = 0.0
-        self._until: float | None = None  # None while the transport's own limit of each read is enough
-        self._ended = False
-        self._pool: Pool | None = None
-        self._answer: httpx2.Response | None = None
-        self._pieces: AsyncGenerator[bytes] | None = None
-        self.trouble: ModelError | None = None
-        self.failed: ModelError | None = None
-        """What the provider said went wrong in the middle of its answer."""
-        self.status = 0
-        self.headers: Mapping[str, str] = {}
-        self.body = b""
-        self.size = 0
-        self.halves: list[bytes] = []
-        """Half characters at the ends of the last event's texts."""
-        self.begun = False
-        """An event has come."""
-        self.done = False
-        """Nothing that follows counts."""
-
-    async def __aenter__(self) -> None:
-        self._pool = pool()
-        self._until = self._time() + self._limit
-        try:
-            transport = await self._pool.enter(self._origin)
-            async with asyncio.timeout_at(self._until):
-                answer = self._answer = await transport.handle_async_request(self._made)
-            self.status, self.headers = answer.status_code, self._masked(answer.headers)
-            self._pieces = cast("AsyncGenerator[bytes]", aiter(_decoded(answer)))
-        except (httpx2.HTTPError, OSError) as error:
-            self.trouble = self._lost(error)
-        finally:
-            if self._pieces is None:
-                self._pool.leave()
-        if self.trouble is not None:
-            raise self.trouble
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._pool is not None
-        assert self._pieces is not None
-        assert self._answer is not None
-        try:
-            with suppress(httpx2.HTTPError, OSError):
-                await self._pieces.aclose()
-                await self._answer.aclose()
-        finally:
-            self._pool.leave()
-
-    @property
-    def kind(self) -> str:
-        """The media type of the answer."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()[:100]
-
-    @property
-    def streams(self) -> bool:
-        """Whether events come; servers that forget to say so are believed."""
-        return 200 <= self.status < 300 and "json" not in self.kind and "html" not in self.kind
-
-    @property
-    def request_id(self) -> str | None:
-        """The provider's id of the request."""
-        return next((self.headers[name][:200] for name in _REQUEST_IDS if self.headers.get(name)), None)
-
-    async def piece(self) -> bytes | None:
-        """The next piece of the body; None at its end, or when it broke off: then `trouble` says why."""
-        assert self._pieces is not None
-        self._asked = self._time()
-        try:
-            if self._until is None:
-                piece = await anext(self._pieces, None)
-            else:
-                async with asyncio.timeout_at(self._until):
-                    piece = await anext(self._pieces, None)
-        except (httpx2.HTTPError, OSError) as error:
-            self.trouble = None if self._ended else self._lost(error)
-            return None
-        self.size += len(piece or b"")
-        return piece
-
-    def heard(self, event: bool, tail: float | None) -> None:
-        """Give the next event its time: all of it after an event, and what is left of it after a mere sign of life.
-
-        Where the answer has ended there need be no other, so only the tail; then whatever ends the body is no trouble.
-        """
-        if not event:
-            self._until = self._until or self._asked + self._limit
-        elif tail is None:
-            self._until = None
-        else:
-            self._ended, self._until = True, self._time() + min(tail, self._limit)
-
-    async def read(self, limit: int) -> None:
-        """Read the whole body; of a refusal only the beginning, and what there is of it when it breaks off."""
-        refused = not 200 <= self.status < 300
-        pieces: list[bytes] = []
-        while self.size <= (MAX_REFUSAL if refused else limit) and (piece := await self.piece()) is not None:
-            pieces.append(piece)
-        self.body = b"".join(pieces)
-        if refused:
-            self.trouble = None
-        elif self.size > limit:
-            self.broken(f"the answer has more than {limit} bytes")
-
-    async def drain(self) -> None:
-        """Give the server a moment to end a body of which we know all, so that the connection can serve again."""
-        if self.done and self.trouble is None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(TAIL):
-                    while await self.piece() is not None:
-                        pass
-
-    def broken(self, reason: str) -> None:
-        """Give the rest up."""
-        self.done = True
-        self.trouble = ModelError(
-            reason, provider=self._provider, status=self.status or None, request_id=self.request_id
-        )
-
-    def _lost(self, error: Exception) -> ModelError:
-        text = describe(error)
-        if type(error).__name__ in _LATE:
-            text = f"no answer within {self._limit:g} s. Raise the setting `timeout` where one may take longer"
-        elif type(error).__name__ in _UNREACHED:
-            text += ". Check the network and the base URL"
-        return ModelError(
-            f"{self._origin.host}: {text}",
-            provider=self._provider,
-            status=self.status or None,
-            request_id=self.request_id,
-            retryable=type(error).__name__ not in _FINAL and "CERTIFICATE" not in text,
-        )
-
-    def named(self, response: ModelResponse) -> ModelResponse:
-        """The response, and its error, with the request's id."""
-        error = response.error and self.identified(response.error)
-        if error is response.error and (response.request_id or not self.request_id):
-            return response
-        return response.but(request_id=response.request_id or self.request_id, error=error)
-
-    def identified(self, error: ModelError) -> ModelError:
-        """The error as this exchange knows it, without what led to it and what the server says back of the prompt."""
-        return ModelError(
-            unquoted(error.reason, self._request),
-            provider=self._provider,
-            status=error.status or self.status or None,
-            code=error.code,
-            request_id=error.request_id or self.request_id,
-            retryable=error.retryable,
-            retry_after=error.retry_after,
-        )
-
-    def _masked(self, headers: httpx2.Headers) -> Mapping[str, str]:
-        if not self.secrets:
-            return headers
-        return {name: without(self.secrets, value.encode()).decode() for name, value in headers.items()}
-
-
-_FINAL: Final = frozenset({"LocalProtocolError", "DecodingError", "UnsupportedProtocol"})
-_UNREACHED: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError"})
-_LATE: Final = frozenset({"ReadTimeout", "TimeoutError"})
-
-
-def _decoded(answer: httpx2.Response) -> AsyncIterable[bytes]:
-    # Straight from the connection where nothing is to be unpacked: we ask for that, and it saves two generators.
-    return answer.aiter_bytes() if "content-encoding" in answer.headers else cast("AsyncIterable[bytes]", answer.stream)

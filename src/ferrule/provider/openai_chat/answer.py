@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
-from ferrule.provider.base import TAIL, Decoder, Delta, ModelResponse
+from ferrule.provider.base import TAIL, Decoder, Delta, ModelResponse, cut
 from ferrule.provider.foreign import (
     Json,
     arguments_text,
@@ -26,7 +26,8 @@ from ferrule.provider.foreign import (
     is_whole,
     told_usage,
 )
-from ferrule.provider.openai_error import REFUSED_CALL, Said, failed_calls, model_error, read_error
+from ferrule.provider.openai_chat.refused import refused_call
+from ferrule.provider.openai_error import Said, model_error, read_error
 from ferrule.strict_json import clean
 
 _FINISHES: dict[str, Finish] = {
@@ -44,7 +45,6 @@ _KEPT: Final = (*_STRINGS, "reasoning_details", "extra_content")
 _PLAIN = frozenset({"role", "content", "tool_calls"})
 _OF_CALL = frozenset({"id", "index", "type", "function"})
 _JOINED = ("text", "summary", "data")  # keys of a reasoning item that grow
-_WHY_REFUSED = "The provider did not take this call: its arguments do not fit the schema of the tool."
 
 # -- calls in pieces --------------------------------------------------------------------------------------------
 
@@ -279,11 +279,11 @@ class _Collected:
             found.append(Call("", clean(call.name), arguments, own, complete))
         return tuple(found)
 
-    def finish(self, *, cut: bool = False) -> ModelResponse:
+    def finish(self, *, ended: bool = True) -> ModelResponse:
         """The response."""
         self.opaque.update((key, clean("".join(pieces))) for key, pieces in self.grown.items())
         text, refusal = self.said(), as_text(self.opaque.get("refusal"))
-        finish = "unknown" if cut else self._finish(refusal)
+        finish = self._finish(refusal) if ended else "unknown"
         calls = self.made_calls(finish)
         message = ModelMessage(
             "\n".join(filter(None, (text, refusal))),
@@ -292,7 +292,7 @@ class _Collected:
             self._raw(calls) if finish not in _RAN_OUT else None,
         )
         flagged = finish == "stop" and (self.word == "tool_calls" or not text.strip())
-        error = self._error(finish, cut) if finish in _RAN_OUT else None
+        error = cut(self.api) if not ended else self._error(finish) if finish in _RAN_OUT else None
         model = self.answered_by or self.model
         return ModelResponse(message, finish, self.usage, model, self.id, error, flagged)
 
@@ -303,9 +303,7 @@ class _Collected:
         # By what is there, not by the word: servers say "stop" beside calls, and "tool_calls" without any.
         return "refusal" if refusal else "tool_calls" if self.calls.all else "stop"
 
-    def _error(self, finish: Finish, cut: bool) -> ModelError:
-        if cut:
-            return ModelError("the stream ended before the answer did", provider=self.api, retryable=True)
+    def _error(self, finish: Finish) -> ModelError:
         word = (self.word or "")[:40]
         reason = "the server failed while it answered" if finish == "error" else "the answer ended for no known reason"
         return ModelError(reason, provider=self.api, code=word or None, retryable=finish == "error")
@@ -371,32 +369,6 @@ def _choice(data: Json) -> Json | None:
         if isinstance(choice, dict) and not cast("Json", choice).get("index"):
             return cast("Json", choice)
     return None
-
-
-def refused_call(model: str, said: Said, text: str = "", calls: tuple[Call, ...] = ()) -> ModelResponse | None:
-    """The answer that a server refused, because of the call its own model made.
-
-    Args:
-        model: The model that was asked.
-        said: The error.
-        text: What was streamed before.
-        calls: The calls streamed before.
-
-    Returns:
-        None when the error does not tell what the model said.
-
-    Since 0.1.
-    """
-    if said.code != REFUSED_CALL:
-        return None
-    failed = said.failed or ""
-    calls = failed_calls(failed) or calls
-    if not calls and not text and failed.lstrip()[:1] not in "{[<":  # else a call that nobody can read
-        text = failed
-    if not calls and not text.strip():
-        return None
-    mended = dict.fromkeys(range(len(calls)), said.message or _WHY_REFUSED)
-    return ModelResponse(ModelMessage(text, calls), "tool_calls" if calls else "stop", model=model, mended=mended)
 
 
 def whole_answer(api: str, data: Any, model: str) -> ModelResponse:
@@ -485,4 +457,4 @@ class ChatDecoder(Decoder):
         """The answer. It is whole when its reason to end and the word `[DONE]` have both come."""
         if self._refused is not None:
             return self._refused
-        return self._answer.finish(cut=not self._done or self._answer.word is None)
+        return self._answer.finish(ended=self._done and self._answer.word is not None)

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, cast
 
+from orjson import Fragment
+
 from ferrule.content import Part
-from ferrule.errors import JSONSyntaxError, ModelError, UsageError
+from ferrule.errors import JSONSyntaxError, ModelError
+from ferrule.media import bare
 from ferrule.message import Call, Message, ModelMessage, Raw, SystemMessage, ToolMessage, UserMessage
 from ferrule.provider.base import (
     Body,
@@ -26,9 +29,11 @@ from ferrule.provider.base import (
     Settings,
     Wire,
 )
+from ferrule.provider.body import present, written
 from ferrule.provider.definition import Choice, tool_choice, tool_definitions
 from ferrule.provider.foreign import Json
-from ferrule.provider.openai_chat.answer import ChatDecoder, refused_call, whole_answer
+from ferrule.provider.openai_chat.answer import ChatDecoder, whole_answer
+from ferrule.provider.openai_chat.refused import refused_call
 from ferrule.provider.openai_error import model_error, read_error
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, told_in_words, wire_id
@@ -173,14 +178,15 @@ class ChatWire(Wire):
                 hold what is no JSON.
         """
         turns, sent = _turns(self.dialect, request, capabilities, _family(model))
-        fields = {"model": dumps(model), "messages": b"[" + turns + b"]"}
-        fields.update(_tools(self.dialect, request, capabilities))
-        options = _options(self.dialect, request.settings, capabilities, stream=stream)
+        fields: Json = {
+            "model": model,
+            "messages": Fragment(b"[" + turns + b"]"),
+            **_tools(self.dialect, request, capabilities),
+            **_options(self.dialect, request.settings, capabilities, stream=stream),
+        }
         if request.output is not None:
-            options["response_format"] = _response_format(request.output)
-        fields.update((key, dumps(value)) for key, value in options.items())
-        fields.update((key, _extra(key, value)) for key, value in request.settings.extra.items())
-        return Body(b"{" + b",".join(dumps(key) + b":" + value for key, value in fields.items()) + b"}", sent)
+            fields["response_format"] = _response_format(request.output)
+        return Body(written({**fields, **request.settings.extra}), sent)
 
     def response(self, data: Any, model: str) -> ModelResponse:
         """The answer in a response body.
@@ -227,20 +233,21 @@ def _definitions(tools: Toolset, strict: bool) -> dict[str, bytes]:
     return {entry["function"]["name"]: dumps(entry) for entry in entries}
 
 
-def _tools(dialect: Dialect, request: ModelRequest, capabilities: Capabilities) -> dict[str, bytes]:
+def _tools(dialect: Dialect, request: ModelRequest, capabilities: Capabilities) -> Json:
     """The keys that speak of tools; none without a tool, as servers refuse a choice among nothing."""
     definitions = _definitions(request.tools, capabilities.strict_tools and dialect.strict)
     choice, parallel = tool_choice(request), request.settings.parallel_calls
     if not definitions:
         return {}
-    fields: dict[str, bytes] = {}
-    if choice is not None:
-        fields["tool_choice"] = dumps(_choice(dialect, choice))
-        if len(choice.names) > 1 and not dialect.subset:
-            definitions = {name: definitions[name] for name in choice.names}
-    if parallel is not None:
-        fields["parallel_tool_calls"] = dumps(parallel)
-    return {"tools": b"[" + b",".join(definitions.values()) + b"]", **fields}
+    if choice is not None and len(choice.names) > 1 and not dialect.subset:
+        definitions = {name: definitions[name] for name in choice.names}
+    return present(
+        {
+            "tools": Fragment(b"[" + b",".join(definitions.values()) + b"]"),
+            "tool_choice": choice and _choice(dialect, choice),
+            "parallel_tool_calls": parallel,
+        }
+    )
 
 
 def _choice(dialect: Dialect, choice: Choice) -> Any:
@@ -255,14 +262,15 @@ def _choice(dialect: Dialect, choice: Choice) -> Any:
 
 def _options(dialect: Dialect, settings: Settings, capabilities: Capabilities, *, stream: bool) -> Json:
     sampling = capabilities.sampling
-    found: Json = {
-        "temperature": settings.temperature if sampling else None,
-        "top_p": settings.top_p if sampling else None,
-        dialect.seed: settings.seed,
-        "stop": list(settings.stop) or None,
-        dialect.max_tokens: settings.max_tokens,
-    }
-    found = {key: value for key, value in found.items() if value is not None}
+    found = present(
+        {
+            "temperature": settings.temperature if sampling else None,
+            "top_p": settings.top_p if sampling else None,
+            dialect.seed: settings.seed,
+            "stop": list(settings.stop) or None,
+            dialect.max_tokens: settings.max_tokens,
+        }
+    )
     if settings.reasoning is not None:
         value: Any = settings.reasoning
         for key in reversed(dialect.effort[1:]):
@@ -279,14 +287,6 @@ def _response_format(output: OutputSchema) -> Json:
     lowered = lower(output.schema, "openai-strict" if output.strict else "openai")
     shape = {"name": output.name, "schema": lowered.schema, "strict": lowered.strict_ok}
     return {"type": "json_schema", "json_schema": shape}
-
-
-def _extra(key: str, value: Any) -> bytes:
-    try:
-        return dumps(value)
-    except (TypeError, ValueError, RecursionError):
-        reason = f"settings.extra[{key!r}] cannot be sent as JSON. Use dict, list, str, numbers, bool and None."
-    raise UsageError(reason)
 
 
 # -- messages ---------------------------------------------------------------------------------------------------
@@ -450,7 +450,7 @@ def sent_arguments(arguments: str) -> str:
 
 
 def _address(part: Part) -> str:
-    return part.url if part.url is not None else f"data:{part.mimeType};base64,{part.data}"
+    return part.url if part.url is not None else f"data:{bare(part.mimeType)};base64,{part.data}"
 
 
 def _text_part(part: Part) -> Json:
@@ -470,7 +470,7 @@ def _document(part: Part) -> Json:
 
 
 def _audio(part: Part) -> Json:
-    format = "wav" if part.mimeType == "audio/wav" else "mp3"
+    format = "wav" if bare(part.mimeType) == "audio/wav" else "mp3"
     return {"type": "input_audio", "input_audio": {"data": part.data or part.url, "format": format}}
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
-from ferrule.provider.base import TAIL, Decoder, Delta, ModelResponse
+from ferrule.provider.base import TAIL, Decoder, Delta, ModelResponse, cut
 from ferrule.provider.foreign import (
     Json,
     arguments_text,
@@ -214,8 +214,7 @@ class ResponsesDecoder(Decoder):
         if self._final is None:
             read = _read(self._items())
             message = ModelMessage(read.text, tuple(_call(item, whole=False) for item in read.calls), read.reasoning)
-            error = ModelError("the stream ended before the answer did. Ask again", provider=self._api, retryable=True)
-            return ModelResponse(message, "unknown", None, self._model, error=error)
+            return ModelResponse(message, "unknown", None, self._model, error=cut(self._api))
         listed, unfinished = as_objects(self._final.get("output")), self._opened.keys() - self._done.keys()
         if listed and (unfinished or len(listed) > len(self._done)):
             return read_answer(self._api, self._model, self._final, listed)

@@ -11,14 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 import orjson
 
 from ferrule.content import Part
 from ferrule.errors import ModelError, UsageError
+from ferrule.media import bare
 from ferrule.message import Call, Message, ModelMessage, SystemMessage, ToolMessage, UserMessage
 from ferrule.provider.base import Body, Capabilities, Decoder, ModelRequest, ModelResponse, OutputSchema, Sent, Wire
+from ferrule.provider.body import merged, present, written
 from ferrule.provider.definition import tool_choice, tool_definitions
 from ferrule.provider.foreign import Json, arguments_text, as_object, as_objects
 from ferrule.provider.openai_error import model_error, read_error
@@ -83,17 +85,15 @@ class OpenAIResponses(Wire):
             UnsupportedPartError: The caller attached a part that cannot travel.
             UsageError: The transcript breaks the rule of calls and results, or a setting names what is not there.
         """
-        extra = request.settings.extra
         head, request = self._head(request)
-        fields = _merged(_fields(request, model, capabilities, stream), extra)
+        fields = _fields(request, model, capabilities, stream)
         turns, sent = encode(
             request.messages, f"{self.api} {capabilities}", lambda group: _turn(group, self.api, capabilities)
         )
-        ready = {b"input": b"[%b]" % b",".join(filter(None, (head, turns)))}
+        fields["input"] = orjson.Fragment(b"[%b]" % b",".join(filter(None, (head, turns))))
         if len(request.tools):
-            ready[b"tools"] = _tools(request.tools, capabilities.strict_tools)
-        pieces = [b',"%b":%b' % (name, json) for name, json in ready.items() if name.decode() not in extra]
-        return Body(b"".join((_json(fields)[:-1], *pieces, b"}")), sent)
+            fields["tools"] = _tools(request.tools, capabilities.strict_tools)
+        return Body(written(merged(fields, request.settings.extra)), sent)
 
     def _head(self, request: ModelRequest) -> tuple[bytes, ModelRequest]:
         """The turn that holds the instructions, and what is left to send; no turn where they have a field."""
@@ -151,39 +151,22 @@ def _fields(request: ModelRequest, model: str, capabilities: Capabilities, strea
     if asked.stop:
         raise UsageError("the Responses API takes no stop texts. Leave out stop=, or use the model by openai-chat.")
     reasoning = asked.reasoning if capabilities.reasoning else None
-    fields: Json = {
-        "model": model,
-        "instructions": clean(request.instructions) or None,
-        "store": False,
-        "include": [OPAQUE_REASONING] if capabilities.reasoning else None,
-        "reasoning": {"effort": reasoning} if reasoning else None,
-        "max_output_tokens": asked.max_tokens,
-        "temperature": asked.temperature if capabilities.sampling else None,
-        "top_p": asked.top_p if capabilities.sampling else None,
-        "text": {"format": _format(request.output)} if request.output else None,
-        "tool_choice": _choice(request),
-        "parallel_tool_calls": asked.parallel_calls if len(request.tools) else None,
-        "stream": stream or None,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _json(fields: Json) -> bytes:
-    try:
-        return dumps(fields)
-    except (TypeError, ValueError):
-        pass  # the error would quote the value
-    raise UsageError("settings.extra cannot be sent as JSON. Use dict, list, str, numbers, bool and None.")
-
-
-def _merged(fields: Json, extra: Mapping[str, Any]) -> Json:
-    """The caller's keys over ours; objects are merged, so that one more key of `text` does not cost its format."""
-    merged = dict(fields)
-    for name, value in extra.items():
-        ours = merged.get(name)
-        both = isinstance(ours, dict) and isinstance(value, Mapping)
-        merged[name] = _merged(cast("Json", ours), cast("Json", value)) if both else value
-    return merged
+    return present(
+        {
+            "model": model,
+            "instructions": clean(request.instructions) or None,
+            "store": False,
+            "include": [OPAQUE_REASONING] if capabilities.reasoning else None,
+            "reasoning": {"effort": reasoning} if reasoning else None,
+            "max_output_tokens": asked.max_tokens,
+            "temperature": asked.temperature if capabilities.sampling else None,
+            "top_p": asked.top_p if capabilities.sampling else None,
+            "text": {"format": _format(request.output)} if request.output else None,
+            "tool_choice": _choice(request),
+            "parallel_tool_calls": asked.parallel_calls if len(request.tools) else None,
+            "stream": stream or None,
+        }
+    )
 
 
 def _choice(request: ModelRequest) -> Any:
@@ -196,9 +179,9 @@ def _choice(request: ModelRequest) -> Any:
 
 
 @lru_cache(maxsize=32)
-def _tools(tools: Toolset, strict: bool) -> bytes:
+def _tools(tools: Toolset, strict: bool) -> orjson.Fragment:
     """The definitions of a set, which never changes: lowering is dearer than all else in a request."""
-    return dumps(tool_definitions(tools.definitions(), "openai-responses", strict=strict))
+    return orjson.Fragment(dumps(tool_definitions(tools.definitions(), "openai-responses", strict=strict)))
 
 
 def _format(output: OutputSchema) -> Json:
@@ -259,8 +242,7 @@ def _content(part: Part) -> Json:
 
 
 def _data_url(part: Part) -> str:
-    mime = (part.mimeType or "").partition(";")[0].strip().lower()
-    return f"data:{mime};base64,{part.data}"
+    return f"data:{bare(part.mimeType)};base64,{part.data}"
 
 
 def _said(message: ModelMessage, api: str) -> list[Json]:
