@@ -305,17 +305,21 @@ def _without_waiting(path: str, flags: int) -> int:
 def _read_path(path: str, limit: int | None) -> bytes:
     if not path:
         raise ContentPartError("the path of the part is empty. Give a path, bytes or a URL.")
+    scheme, is_url, _ = path[:20].partition("://")
+    if is_url and scheme.isalnum():  # its rest may hold a password
+        raise ContentPartError(f"a part cannot be read from {scheme}://. Give an http(s) URL, a path or the bytes.")
+    shown = _shown(path) if len(path) <= 200 else f"a path {_shown(path)}"
     try:
         with open(path, "rb", opener=_without_waiting) as handle:
             if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
-                raise ContentPartError(f"{_shown(path)} is no regular file. Open it yourself and give the file object.")
+                raise ContentPartError(f"{shown} is no regular file. Open it yourself and give the file object.")
             return handle.read() if limit is None else handle.read(limit + 1)
     except ContentPartError:
         raise
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else kind_of(error)
         cause = error if len(path) <= 200 else None  # its text repeats the path
-        raise ContentPartError(f"cannot read the part from {_shown(path)}: {reason}. Check the path.") from cause
+        raise ContentPartError(f"cannot read the part from {shown}: {reason}. Check the path.") from cause
 
 
 def _read_file(handle: Any) -> tuple[bytes, str | None]:

@@ -207,6 +207,14 @@ def test_a_missing_path_a_directory_and_an_empty_path_are_named(tmp_path: Path) 
     )
     assert refused(lambda: image("")) == "the path of the part is empty. Give a path, bytes or a URL."
     assert refused(lambda: image("a\0b")) == "cannot read the part from 'a\\x00b': ValueError. Check the path."
+    long = str(tmp_path / ("x" * 999))
+    assert refused(lambda: image(long)).startswith(f"cannot read the part from a path of {len(long)} characters: ")
+
+
+@pytest.mark.parametrize("scheme", ["ftp", "file", "FTP", "s3"])
+def test_a_url_that_nobody_reads_is_refused_without_its_text(scheme: str) -> None:
+    expected = f"a part cannot be read from {scheme}://. Give an http(s) URL, a path or the bytes."
+    assert expected == refused(lambda: file(f"{scheme}://ada:FAKE@host.example/x.png"))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such files")

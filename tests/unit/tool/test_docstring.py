@@ -28,6 +28,15 @@ LAYOUTS = {
             order_id (str): The order's number.
             limit (int, optional): Most hits to show.
         """,
+    "lines that go on as deep as their entry": """Find an order.
+
+        Args:
+            order_id: The order's
+            number.
+            limit: Most hits
+
+            to show.
+        """,
     "no blank line above": """Find an order.
         Args:
             order_id: The order's number.

@@ -677,18 +677,18 @@ def test_instances_arrive_in_keyword_variadics_too() -> None:
         (
             "def f(q: str, rows: 'Unknown'): ...",
             "the annotation of parameter 'rows' of tool 'f' cannot be read: name 'Unknown' is not defined. "
-            "Import what it names at run time, not only under TYPE_CHECKING.",
+            "Define or import what it names before the tool, not only under TYPE_CHECKING.",
         ),
         (
             "def f(q: str) -> 'Unknown': ...",
             "the return annotation of tool 'f' cannot be read: name 'Unknown' is not defined. "
-            "Import what it names at run time, not only under TYPE_CHECKING.",
+            "Define or import what it names before the tool, not only under TYPE_CHECKING.",
         ),
         (
             "def f(q: str, rows: 'int |'): ...",
             "the annotation of parameter 'rows' of tool 'f' cannot be read: "
             "Forward reference must be an expression -- got 'int |'. "
-            "Import what it names at run time, not only under TYPE_CHECKING.",
+            "Define or import what it names before the tool, not only under TYPE_CHECKING.",
         ),
     ],
 )

@@ -135,7 +135,7 @@ def hints_of(function: Callable[..., Any], name: str) -> dict[str, Any]:
             whose = "the return annotation" if key == "return" else f"the annotation of parameter {key!r}"
             raise ToolDefinitionError(
                 f"{whose} of tool {name!r} cannot be read: {first_sentence(error)} "
-                "Import what it names at run time, not only under TYPE_CHECKING."
+                "Define or import what it names before the tool, not only under TYPE_CHECKING."
             ) from error
     return found
 

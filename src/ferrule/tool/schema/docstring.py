@@ -79,7 +79,9 @@ def _split(lines: list[str]) -> tuple[Style | None, list[str], list[str]]:
             return _split_sphinx(lines)
         if _GOOGLE.fullmatch(head):
             end = _end_of_google(lines, i + 1, _indent(line))
-            body = [f"    {entry}" for entry in lines[i + 1 : end] if entry.strip()]
+            entries = [entry for entry in lines[i + 1 : end] if entry.strip()]
+            # A line without a colon goes on with the entry above, also where it stands as deep as that.
+            body = [f"    {'' if n == 0 or ':' in entry else '    '}{entry}" for n, entry in enumerate(entries)]
             return "google", ["-", "", "Args:", *body], lines[:i] + lines[end:]
         if _NUMPY.fullmatch(head) and _NUMPY_LINE.fullmatch(below.strip()):
             end = next((n for n in range(i + 2, len(lines) - 1) if _NUMPY_LINE.fullmatch(lines[n + 1].strip())), None)
