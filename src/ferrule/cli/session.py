@@ -9,8 +9,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import signal
+import socket
 import sys
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeVar
@@ -176,12 +180,39 @@ def _run(ctx: typer.Context, shared: dict[str, Any], body: Callable[..., ExitCod
     if session.verbose:
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
         logging.getLogger("ferrule").setLevel(logging.DEBUG)  # the traceback of a tool that raises is told there
+    heard = signal.getsignal(signal.SIGINT)
     try:
-        with data_stream() as stream, asyncio.Runner() as loop:
+        with data_stream() as stream, asyncio.Runner() as loop, _woken_by_signals(loop.get_loop()):
             session.out, session.loop = Output(stream, session.format), loop
             return _ended(session, body, given)
     except KeyboardInterrupt:  # while the loop waited for what a tool left running: all is told
         return ExitCode.INTERRUPTED
+    finally:
+        if _hears_signals():
+            signal.signal(signal.SIGINT, heard)
+
+
+def _hears_signals() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+@contextmanager
+def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Generator[None]:
+    """Have Ctrl-C wake the loop whichever thread the system gives the signal to: it hears only its own by itself."""
+    if sys.platform == "win32" or not _hears_signals():
+        yield  # there it hears all, and here none
+        return
+    ears, mouth = socket.socketpair()
+    with ears, mouth:
+        ears.setblocking(False)
+        mouth.setblocking(False)
+        loop.add_reader(ears, ears.recv, 4096)
+        before = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            loop.remove_reader(ears)
 
 
 def _ended(session: Session, body: Callable[..., ExitCode], given: dict[str, Any]) -> ExitCode:
@@ -195,6 +226,8 @@ def _ended(session: Session, body: Callable[..., ExitCode], given: dict[str, Any
     except SystemExit as error:  # of the user's code: its number must not be taken for one of ours
         raise Ended(describe_exception(error)) from error
     session.loop.get_loop().set_exception_handler(_unheard)
+    if _hears_signals():  # all is told: the next one ends the process, wherever in its ending it is
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     return report(problem, format=session.format, verbose=False)
 
 

@@ -144,7 +144,7 @@ class Attempt:
 
     __slots__ = (
         "context", "expired", "finish", "give_up", "late", "left", "limit", "loop", "start", "task", "text", "tool",
-        "until", "values",
+        "until", "values", "waiter",
     )  # fmt: skip
 
     def __init__(
@@ -164,6 +164,7 @@ class Attempt:
         self.text = text
         self.late = late
         self.expired = False
+        self.waiter: asyncio.Future[None] | None = None  # of a caller in another task than the body's
         self.left = False  # whether nobody waits any more
         self.start = start
         self.finish = finish
@@ -216,18 +217,28 @@ class Attempt:
         Args:
             value: The coroutine or async generator, or a value that takes its time to describe.
         """
-        task = asyncio.Task(self._settled(value), loop=self.loop, **_AT_ONCE)
+        self.waiter = self.loop.create_future()
+        task = asyncio.Task(self._landing(value), loop=self.loop, **_AT_ONCE)
+        timers = self._timers()
+        timers.add(self, self.loop)
         try:
-            if await self._ended(task):
-                if task.cancelled():
-                    raise Own(asyncio.CancelledError())
+            await self.waiter
+            if not task.done():  # the deadline
+                self._abandon()
+                task.cancel()
+                for _ in range(3):  # a well-behaved tool ends within a step or two of being cancelled
+                    await asyncio.sleep(0)
+            elif task.cancelled():
+                raise Own(asyncio.CancelledError())
+            else:
                 return task.result()
-            task.cancel()
-            for _ in range(3):  # a well-behaved tool ends within a step or two of being cancelled
-                await asyncio.sleep(0)
         except asyncio.CancelledError:
+            self._abandon()
             self._watch(task)
+            await _with_grace(task, self.until)
             raise
+        finally:
+            timers.remove(self)
         if not task.done():
             self._watch(task)
             return self._timed_out("It was told to stop and may still be running")
@@ -243,8 +254,7 @@ class Attempt:
         """
         task = self.task = cast("asyncio.Task[Any]", asyncio.current_task(self.loop))
         self.give_up = give_up
-        limit = self.limit
-        timers = deadlines(self.loop, limit) if limit == self.tool.timeout else Deadlines(limit)
+        timers = self._timers()
         timers.add(self, self.loop)
         try:
             body: Any = self._started()
@@ -270,8 +280,27 @@ class Attempt:
             if self.expired:
                 task.uncancel()
 
+    async def _landing(self, value: Any) -> Any:
+        """What a task of its own does: its last step wakes the caller, without a turn of the event loop for it."""
+        try:
+            return await self._settled(value)
+        finally:
+            self._wake()
+
+    def _wake(self) -> None:
+        if self.waiter is not None and not self.waiter.done():
+            with suppress(RuntimeError):  # the event loop is closed, and the coroutine with it
+                self.waiter.set_result(None)
+
+    def _timers(self) -> Deadlines:
+        limit = self.limit
+        return deadlines(self.loop, limit) if limit == self.tool.timeout else Deadlines(limit)
+
     def expire(self) -> None:
         """The deadline: tell the body to stop; when it has not within a step or two, go on without it."""
+        if self.waiter is not None:  # a caller in another task sees to that
+            self._wake()
+            return
         self.expired = True
         self._abandon()
         self.task.cancel()
@@ -439,10 +468,16 @@ async def _ended(future: asyncio.Future[Any], seconds: float) -> bool:
     try:
         await waiter
     except asyncio.CancelledError:
-        if future.cancel():
-            await asyncio.wait({future}, timeout=max(min(CANCEL_SECONDS, until - loop.time()), 0))
+        await _with_grace(future, until)
         raise
     finally:
         timer.cancel()
         future.remove_done_callback(wake)
     return future.done()
+
+
+async def _with_grace(future: asyncio.Future[Any], until: float) -> None:
+    """Cancel a future and leave it a little of its time to end."""
+    if future.cancel():
+        left = until - asyncio.get_running_loop().time()
+        await asyncio.wait({future}, timeout=max(min(CANCEL_SECONDS, left), 0))
