@@ -295,7 +295,9 @@ def _from_bytes(kind: str, raw: bytes, mime: str | None, name: str | None, path:
     note = None
     if seen and declared and declared != found:
         note = f"declared {declared}, bytes are {found}"
-    return Part(kind, mimeType=found, data=base64.b64encode(raw).decode("ascii"), name=name or base or None, note=note)
+    part = Part(kind, mimeType=found, data="", name=name or base or None, note=note)
+    object.__setattr__(part, "data", base64.b64encode(raw).decode("ascii"))  # ours, and too long to be looked at again
+    return part
 
 
 def _without_waiting(path: str, flags: int) -> int:
