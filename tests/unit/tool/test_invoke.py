@@ -860,6 +860,22 @@ def test_an_abandoned_generator_is_closed_where_it_yields(given: str) -> None:
     assert closed.wait(30)
 
 
+@pytest.mark.parametrize("thread", [True, False])
+def test_what_a_sync_body_hands_back_to_be_awaited_has_only_the_rest_of_the_time(thread: bool) -> None:
+    async def main() -> tuple[ToolResult, float]:
+        loop: Any = asyncio.get_running_loop()
+
+        @tool(effect="read", timeout=10, thread=thread)
+        def slowly() -> Any:
+            loop._jumping.now += 8
+            return asyncio.sleep(1000)
+
+        return await slowly.call(), loop.time()
+
+    result, ended = run(main())
+    assert (result.error, ended) == ("Tool 'slowly' timed out after 10 s. It was stopped.", 10)
+
+
 @pytest.mark.case("C109")
 def test_fifty_stuck_calls_do_not_starve_a_quick_one() -> None:
     release = threading.Event()

@@ -188,8 +188,10 @@ class Attempt:
             return await self._in_thread()
         if runs == "process":
             return await self._in_process()
-        value = self._started() if runs == "task" else self._inline()
-        return self._finished(value) if runs != "task" and is_ready(value) else await self.in_task(value)
+        if runs == "task":
+            return await self.in_task(self._started())
+        value = self._inline()
+        return self._finished(value) if is_ready(value) else await self.in_task(value, self._rest())
 
     def _inline(self) -> Any:
         """Call the sync body here. What cancels this task meanwhile, Ctrl-C for one, comes after its value."""
@@ -211,15 +213,16 @@ class Attempt:
             return self._finished(value)
         return await asyncio.wrap_future(POOL.submit(partial(self._finished, value)))
 
-    async def in_task(self, value: Any) -> Any:
+    async def in_task(self, value: Any, rest: float | None = None) -> Any:
         """Await a body in a task of its own, so that the deadline holds for the caller.
 
         Args:
             value: The coroutine or async generator, or a value that takes its time to describe.
+            rest: Seconds that are left, where the attempt has begun before; default all of its time.
         """
         self.waiter = self.loop.create_future()
         task = asyncio.Task(self._landing(value), loop=self.loop, **_AT_ONCE)
-        timers = self._timers()
+        timers = self._timers() if rest is None else Deadlines(rest)
         timers.add(self, self.loop)
         try:
             await self.waiter
@@ -329,7 +332,7 @@ class Attempt:
                 value = wrapped.result()
             except asyncio.CancelledError as error:
                 raise Own(error) from None
-            return await self.in_task(value) if is_live(value) else value
+            return await self.in_task(value, self._rest()) if is_live(value) else value
         if future.cancel():
             return self._not_started()
         wrapped.cancel()  # or asyncio would log, word for word, what the body raises later on
@@ -367,13 +370,17 @@ class Attempt:
     async def _ended(self, future: asyncio.Future[Any]) -> bool:
         """Wait for the body until the deadline; whoever looks at the context then learns that nobody waits."""
         try:
-            ended = await _ended(future, max(self.until - self.loop.time(), 0.0))
+            ended = await _ended(future, self._rest())
         except asyncio.CancelledError:
             self._abandon()
             raise
         if not ended:
             self._abandon()
         return ended
+
+    def _rest(self) -> float:
+        """Seconds that are left of its time."""
+        return max(self.until - self.loop.time(), 0.0)
 
     def _abandon(self) -> None:
         self.left = True
