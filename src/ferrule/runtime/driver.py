@@ -40,6 +40,7 @@ from ferrule.runtime.info import RunInfo
 from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.trace import tracing
 from ferrule.suspension import Answer, Request, with_digest
+from ferrule.tool.body.attempt import unknown
 from ferrule.tool.context import Variables
 
 if TYPE_CHECKING:
@@ -507,8 +508,7 @@ class Driver:
             if self._made and command.op in self._made:
                 return self._made[command.op]
             if self._unproven and command.op in self._unproven:
-                text = f"Tool {command.tool.name!r} was stopped; its effect may have happened."
-                return ToolResult.failed(text, code="outcome_unknown")
+                return unknown(f"Tool {command.tool.name!r} was stopped")
             return ToolResult.failed("The call was cancelled.", code="cancelled")
         if type(command) is CallModel:
             error = ModelError("the request was cancelled", provider=command.model.name)

@@ -97,11 +97,15 @@ def failed(error: BaseException, *, once: bool) -> ToolResult:
     """
     _log_place(error)
     result = ToolResult.failed(error)
-    return _unknown(result.output) if once and proves_nothing(error) else result
+    return unknown(result.output) if once and proves_nothing(error) else result
 
 
-def _unknown(text: str) -> ToolResult:
-    """The result of a `once` call of which nobody knows whether it had its effect."""
+def unknown(text: str) -> ToolResult:
+    """The result of a `once` call of which nobody knows whether it had its effect.
+
+    Args:
+        text: How it ended, without a full stop.
+    """
     return ToolResult(f"{text}; its effect may have happened.", True, failure=Failure("outcome_unknown"))
 
 
@@ -364,7 +368,7 @@ class Attempt:
             return self._finished(outcome.value)
         code, kind, text = outcome.error
         if self.tool.effect == "once" and (outcome.unproven or code == "outcome_unknown"):
-            return _unknown(text)
+            return unknown(text)
         return ToolResult(text, True, failure=Failure("unavailable" if code == "outcome_unknown" else code, kind))
 
     async def _ended(self, future: asyncio.Future[Any]) -> bool:
@@ -404,7 +408,7 @@ class Attempt:
     def _timed_out(self, state: str) -> ToolResult:
         text = f"Tool {self.tool.name!r} timed out after {self.limit:.3g} s. {state}"
         if self.tool.effect == "once":
-            return _unknown(text)
+            return unknown(text)
         return ToolResult.failed(f"{text}.", code="timeout")
 
     def _not_started(self) -> ToolResult:
