@@ -41,7 +41,8 @@ class FakeWire(Wire):
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     def body(self, request: ModelRequest, model: str, capabilities: Capabilities, *, stream: bool) -> Body:
-        parts = [[part.text or part.data or part.url for part in message.parts] for message in request.messages]  # type: ignore[union-attr]
+        messages = cast("list[Any]", request.messages)
+        parts = [[part.text or part.data or part.url for part in message.parts] for message in messages]
         return Body(dumps({"say": parts, "stream": stream}))
 
     def response(self, data: Any, model: str) -> ModelResponse:

@@ -12,7 +12,7 @@ import traceback
 import tracemalloc
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -463,7 +463,8 @@ def test_an_endless_stream_ends_as_unknown(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_nothing_after_the_sign_of_the_end_counts() -> None:
     reply = events(MORE[0], done=True)
-    reply.body = [*reply.body[:-1], reply.body[-1] + b'data: {"error": "late"}\n\n', b"data: {no json\n\n"]  # type: ignore[operator]
+    *first, last = cast("list[bytes]", reply.body)
+    reply.body = [*first, last + b'data: {"error": "late"}\n\n', b"data: {no json\n\n"]
     found, _ = asked(reply, stream=True)
     assert ("stop", "one ") == (found[-1].finish, found[-1].message.text)
 
