@@ -112,7 +112,8 @@ class Session:
         Args:
             work: A coroutine.
         """
-        return self.loop.run(work)
+        with _woken_by_signals(self.loop.get_loop()):
+            return self.loop.run(work)
 
     def say(self, text: str) -> None:
         """Write a line to standard error that must not be missed.
@@ -182,7 +183,7 @@ def _run(ctx: typer.Context, shared: dict[str, Any], body: Callable[..., ExitCod
         logging.getLogger("ferrule").setLevel(logging.DEBUG)  # the traceback of a tool that raises is told there
     heard = signal.getsignal(signal.SIGINT)
     try:
-        with data_stream() as stream, asyncio.Runner() as loop, _woken_by_signals(loop.get_loop()):
+        with data_stream() as stream, asyncio.Runner() as loop:
             session.out, session.loop = Output(stream, session.format), loop
             return _ended(session, body, given)
     except KeyboardInterrupt:  # while the loop waited for what a tool left running: all is told
