@@ -9,11 +9,24 @@ runtime knows only what stands on this page.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from functools import partial
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from ferrule.message import Call, Message, Usage
 from ferrule.result import ToolResult
 from ferrule.suspension import Request
+
+T = TypeVar("T")
+
+
+def maker(kind: type[T]) -> Callable[[tuple[Any, ...]], T]:
+    """What makes a named tuple from all of its fields, in half the time that calling its class takes.
+
+    Args:
+        kind: The class. The values are given in the order of its fields, and none may be left out.
+    """
+    return partial(cast("Any", tuple).__new__, kind)
+
 
 Status = Literal["done", "incomplete", "failed", "cancelled", "suspended", "blocked"]
 

@@ -426,7 +426,8 @@ def as_result(value: Any) -> ToolResult:
     if type(value) is str:
         text = value if value.isascii() else clean(value)
         return _done(text, text)
-    kind = cast("type[Any]", type(value))  # by its real class: what `__class__` says, or raises, does not count
+    given: object = value
+    kind = type(given)  # its real class: what `__class__` says, or raises, does not count
     if kind is int or kind is dict:
         return _done(text_of(value), value)
     if issubclass(kind, ToolResult):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ferrule.agent.output import InvalidOutput, Output
 from ferrule.errors import UsageError
 from ferrule.lazy import LazyModule
-from ferrule.machine import CallModel, CallTool, Cancelled, Command, Completion, Finish
+from ferrule.machine import CallModel, CallTool, Cancelled, Command, Completion, Finish, maker
 from ferrule.message import Call, Message, ModelMessage, Transcript, Usage, UserMessage, told, user
 from ferrule.provider.base import Model, ModelRequest, ModelResponse, Settings
 from ferrule.result import ToolResult
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 else:
     schemas = LazyModule("ferrule.provider.schema")
 
+_call, _call_model, _call_tool = maker(Call), maker(CallModel), maker(CallTool)
 REPEATS = 3
 PAUSES = 10  # a provider that pauses more often in one turn does not come to an end
 _NO_COST = (
@@ -223,7 +224,7 @@ class AgentLoop:
         self._turns += 1
         output = plan.output.schema if plan.output is not None else None
         request = ModelRequest(Transcript(self._messages), plan.instructions, plan.tools, plan.settings, output)
-        return (CallModel(f"m{self._turn}", plan.models[self._model], request),)
+        return (_call_model((f"m{self._turn}", plan.models[self._model], request)),)
 
     def _spent(self) -> str | None:
         limits, usage = self._plan.limits, self._usage
@@ -292,7 +293,7 @@ class AgentLoop:
                 wire_id = None
             elif wire_id:
                 self._wire_ids[wire_id] = None
-            calls.append(Call(f"t{self._turn}.{len(calls)}", name, arguments, wire_id, complete))
+            calls.append(_call((f"t{self._turn}.{len(calls)}", name, arguments, wire_id, complete)))
             self._whole &= complete
         return ModelMessage(message.text, tuple(calls), message.reasoning, message.raw)
 
@@ -344,7 +345,7 @@ class AgentLoop:
             return CallTool(call.id, call, None, tools.unknown(call.name))
         if self._plan.models[self._model].capabilities.strict_tools:
             call = call._replace(arguments=schemas.without_nulls(tool.parameters.schema, call.arguments))
-        return CallTool(call.id, call, tool)
+        return _call_tool((call.id, call, tool, None, None))
 
     def _shared(self, commands: list[CallTool]) -> list[CallTool]:
         """The commands, with a share of what is left for each run inside: together they keep the limits too."""
@@ -415,9 +416,9 @@ class AgentLoop:
         room = self._plan.limits.turn_output
         if room is not None and sum([len(r.output) for r in results]) > room:
             results = _within(room, self._batch, results)
+        self._messages += map(told, self._batch, results)
         before, self._failing = self._failing, {}
         for call, result in zip(self._batch, results, strict=True):
-            self._messages.append(told(call, result))
             if result.is_error:
                 asked = (call.name, call.arguments)
                 self._failing[asked] = before.get(asked, 0) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ferrule.journal.record import Record, RecordType
+from ferrule.journal.record import FACTS, Record, RecordType
 
 
 class MemoryJournal:
@@ -28,12 +28,12 @@ class MemoryJournal:
         self.records: list[Record] = []
         self._keep = keep
 
-    def append(self, type: RecordType, body: dict[str, Any]) -> float:
+    def append(self, type: RecordType, *facts: Any) -> float:
         """Put a record at the end.
 
         Args:
             type: What happened.
-            body: The facts, by name.
+            facts: As `FACTS` names them.
 
         Returns:
             When it was recorded.
@@ -41,6 +41,7 @@ class MemoryJournal:
         self.seq += 1
         at = time.time()
         if self._keep:
+            body = dict(zip(FACTS[type], facts, strict=False))
             self.records.append(Record(self.run_id, self.seq, type, at, body))
         return at
 

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
 
 RecordType = Literal[
     "run.started", "hook.returned", "model.intended", "model.responded", "tool.intended", "tool.settled",
-    "wait.opened", "wait.answered", "timer.set", "timer.fired", "child.started", "child.settled",
-    "cancel.requested", "note", "run.settled",
+    "wait.opened", "wait.answered", "timer.fired", "child.started", "child.settled", "cancel.requested", "run.settled",
 ]  # fmt: skip
+
+# What each record tells, in this order; what stands last may be absent.
+FACTS: Final[Mapping[RecordType, tuple[str, ...]]] = {
+    "run.started": ("definition", "context"),
+    "hook.returned": ("point", "op", "changed"),
+    "model.intended": ("op", "attempt", "model"),
+    "model.responded": ("op", "outcome"),
+    "tool.intended": ("op", "call", "arguments", "attempt"),
+    "tool.settled": ("op", "outcome", "attempt", "retry_in"),
+    "wait.opened": ("op", "request"),
+    "wait.answered": ("op", "outcome", "by"),
+    "timer.fired": ("op", "outcome"),
+    "child.started": ("op", "run_id"),
+    "child.settled": ("op", "outcome"),
+    "cancel.requested": ("by",),
+    "run.settled": ("status", "reason"),
+}
 
 
 class Record(NamedTuple):

@@ -24,12 +24,12 @@ class Journal(Protocol):
         """Whether records never become durable, so that there is nothing to wait for."""
         ...
 
-    def append(self, type: RecordType, body: dict[str, Any]) -> float:
+    def append(self, type: RecordType, *facts: Any) -> float:
         """Put a record at the end; it is written behind.
 
         Args:
             type: What happened.
-            body: The facts, by name.
+            facts: As `FACTS` names them; not by name, as a journal that keeps none need not even hold them.
 
         Returns:
             When it was recorded, in seconds since 1970.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ferrule.errors import UsageError
@@ -60,7 +61,9 @@ class FunctionModel:
             UsageError: The function returned something that is no answer.
         """
         found = self._function(request)
-        return as_response(await found if inspect.isawaitable(found) else found, self._name)
+        if type(found) is CoroutineType or inspect.isawaitable(found):
+            found = await found
+        return found if type(found) is ModelResponse else as_response(found, self._name)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
         """The same in pieces: its text at once, then the whole.

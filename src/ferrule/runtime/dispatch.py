@@ -135,7 +135,7 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
     model: Model = command.model
     attempt = 1
     while True:
-        run.intended(command.op, "model.intended", {"op": command.op, "attempt": attempt, "model": model.name})
+        run.intended("model.intended", command.op, attempt, model.name)
         heard = run.heard
         try:
             work = _streamed(run, command.op, model, request) if run.stream is not None else model.generate(request)
@@ -180,7 +180,7 @@ def _unfit(response: Any) -> str | None:
     calls: Any = message.calls
     if not isinstance(calls, tuple | list):
         return f"its calls are {type(calls).__name__}, not a tuple"
-    for call in cast("tuple[Any, ...]", calls):
+    for call in cast("tuple[Any, ...]", calls) if calls else ():
         if not isinstance(call, Call) or type(call.name) is not str or type(call.arguments) is not str:
             return "its calls must be Call objects, with a name and with arguments as JSON text"
     return None
@@ -328,22 +328,22 @@ def _unseen(why: str) -> ToolResult:
 
 async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:
     """Attempts of one call until it is settled, or waits for an answer."""
-    op, call, attempt = command.op, command.call, 1
-    give_up = partial(run.landed, command) if tool.runs == "task" else None
+    op, call, attempt, runs = command.op, command.call, 1, tool.runs
+    give_up = partial(run.landed, command) if runs == "task" else None
+    once = tool.effect == "once"
     answers: list[tuple[Request, Answer]] = []
     state: dict[str, Any] = {}
     while True:
         if tool.concurrency is not None:  # held while it runs, and not while somebody is asked or time passes
             await SLOTS.take(tool)
         try:
-            run.intended(op, "tool.intended", {"op": op, "call": call, "arguments": values, "attempt": attempt}, call)
+            run.intended("tool.intended", op, call, values, attempt)
             if not run.journal.volatile and tool.effect != "read":
                 await run.journal.durable()
-            if tool.runs == "run":
+            if runs == "run":
                 child = cast("Any", tool)
                 return await run.inside(op, child.agent, child.input_of(values, command.within))
             context = _context(run, op, call, attempt, answers, state) if tool.injected != () else None
-            once = tool.effect == "once"
             if once:
                 run.proven(op, so=False)
             if run.trace is None:
@@ -365,7 +365,7 @@ async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str
                 return _denied(tool, answer)
             answers.append((request, answer))
         elif result.is_error and (delay := _again(tool, result, attempt)) is not None:
-            run.journal.append("tool.settled", {"op": op, "attempt": attempt, "result": result, "retry_in": delay})
+            run.journal.append("tool.settled", op, result, attempt, delay)
             await asyncio.sleep(delay)
         else:
             return result

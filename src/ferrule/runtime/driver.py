@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from inspect import isawaitable, iscoroutine
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from inspect import isawaitable
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from ferrule.errors import ModelError
 from ferrule.journal.record import RecordType
@@ -29,8 +30,9 @@ from ferrule.machine import (
     Sleep,
     StartRun,
     Wait,
+    maker,
 )
-from ferrule.message import Call, ModelMessage, Usage
+from ferrule.message import ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
 from ferrule.result import ToolResult
 from ferrule.runtime.answer import OnRequest, asked, seconds_until
@@ -40,7 +42,7 @@ from ferrule.runtime.info import RunInfo
 from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.trace import tracing
 from ferrule.suspension import Answer, Request, with_digest
-from ferrule.tool.body.attempt import unknown
+from ferrule.tool.body.attempt import AT_ONCE, unknown
 from ferrule.tool.context import Variables
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ class Driver:
         self._made: dict[str, ToolResult] | None = None  # by op, what is said of calls that a hook is looking at
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._open: dict[str, Any] = {}
-        self._flying: dict[str, asyncio.Task[None]] = {}
+        self._flying: dict[str, asyncio.Task[None] | None] = {}  # None while it takes its first step
         self._done: list[tuple[Any, Any]] = []  # commands and what came of them, in the order of their ends
         self._ready: list[tuple[Any, Any]] = []  # those to be taken next, the first of them last
         self._wake: asyncio.Future[None] | None = None
@@ -140,7 +142,7 @@ class Driver:
 
     async def _run(self, input: Any) -> RunResult[Any]:
         self._task = asyncio.current_task()
-        at = self.journal.append("run.started", {"definition": self.definition.name, "context": self.info.context})
+        at = self.journal.append("run.started", self.definition.name, self.info.context)
         commands = self.machine.start(input, at)
         try:
             if self.info.deps is None:
@@ -198,7 +200,7 @@ class Driver:
                 # Nothing else goes on: no task is needed to wait for one thing.
                 self._open[command.op] = command
                 outcome: Any = _PERFORM[type(command)](self, command)
-                if iscoroutine(outcome):
+                if CoroutineType is type(outcome):
                     try:
                         outcome = await outcome
                     except asyncio.CancelledError:
@@ -230,8 +232,12 @@ class Driver:
                 continue
             self._open[command.op] = command
             outcome: Any = _PERFORM[type(command)](self, command)
-            if iscoroutine(outcome):
-                self._flying[command.op] = asyncio.Task(self._fly(command, outcome), loop=self.loop, name=command.op)
+            if CoroutineType is type(outcome):
+                op = command.op
+                self._flying[op] = None
+                task = asyncio.Task(self._fly(command, outcome), loop=self.loop, name=op, **AT_ONCE)
+                if op in self._flying:  # else it has ended in its first step
+                    self._flying[op] = task
             else:
                 self._done.append((command, outcome))
         return None
@@ -279,31 +285,31 @@ class Driver:
         """Record what came of a command; the record is what the machine is fed."""
         op: str = command.op
         del self._open[op]
-        at = self.journal.append(_SETTLES[type(command)], {"op": op, "outcome": outcome})
+        at = self.journal.append(_SETTLES[type(command)], op, outcome)
         if self.listener is not None:
             self._tell(command, outcome)
-        return Completion(op, at, outcome)
+        return _completion((op, at, outcome))
 
     def _tell(self, command: Any, outcome: Any) -> None:
         op, seq = self.path + command.op, self.journal.seq
         if type(command) is CallTool:
-            self.emit(event("tool_result", op, seq, call=command.call, result=outcome))
+            self.emit(event(("tool_result", op, seq, "", command.call, outcome, None, None, None)))
         elif type(command) is CallModel:
             response: ModelResponse = outcome if isinstance(outcome, ModelResponse) else outcome.response
-            self.emit(event("usage", op, seq, usage=response.usage or _ONE))
+            self.emit(event(("usage", op, seq, "", None, None, None, response.usage or _ONE, None)))
 
-    def intended(self, op: str, type: RecordType, body: dict[str, Any], call: Call | None = None) -> None:
+    def intended(self, type: Literal["model.intended", "tool.intended"], op: str, *facts: Any) -> None:
         """Record that something is about to be done.
 
         Args:
-            op: The command.
             type: The record.
-            body: Its facts.
-            call: The call, of a tool.
+            op: The command.
+            facts: What else it tells; of a tool the call first.
         """
-        self.journal.append(type, body)
+        self.journal.append(type, op, *facts)
         if self.listener is not None:
-            self.emit(event("step" if call is None else "tool_call", self.path + op, self.journal.seq, call=call))
+            shown, call = ("tool_call", facts[0]) if type == "tool.intended" else ("step", None)
+            self.emit(event((shown, self.path + op, self.journal.seq, "", call, None, None, None, None)))
 
     def note(self, point: str, op: str, changed: bool) -> None:
         """Record what a hook did.
@@ -313,7 +319,7 @@ class Driver:
             op: The command.
             changed: Whether it changed anything.
         """
-        self.journal.append("hook.returned", {"point": point, "op": op, "changed": changed})
+        self.journal.append("hook.returned", point, op, changed)
 
     def emit(self, event: Event) -> None:
         """Tell the listener.
@@ -384,13 +390,13 @@ class Driver:
         at = self.path + op
         # Its address from the root: two runs inside this one may each ask under the same local name.
         request = with_digest(replace(request, id=self.path + request.id))
-        self.journal.append("wait.opened", {"op": op, "request": request})
+        self.journal.append("wait.opened", op, request)
         self.emit(Event("pending", at, self.journal.seq, request=request))
         answer = await self._answer(request)
         if answer is None:
             self._requests[at] = request
             return None
-        self.journal.append("wait.answered", {"op": op, "answer": answer, "by": "inline"})
+        self.journal.append("wait.answered", op, answer, "inline")
         return answer
 
     async def _answer(self, request: Request) -> Answer | None:
@@ -428,7 +434,7 @@ class Driver:
         run = await self.drive(op, definition, input)
         if run is PARKED:
             return run
-        self.machine.on(Completion(op, self.journal.append("child.settled", {"op": op, "outcome": run}), run))
+        self.machine.on(Completion(op, self.journal.append("child.settled", op, run), run))
         return run.as_tool_result(after_effects=self._unproven is not None and op in self._unproven)
 
     async def drive(self, op: str, definition: Definition, input: Any) -> Any:
@@ -443,7 +449,7 @@ class Driver:
             How it ended, or PARKED.
         """
         journal = self.journal.child(op)
-        self.journal.append("child.started", {"op": op, "run_id": journal.run_id})
+        self.journal.append("child.started", op, journal.run_id)
         inner = Driver(
             definition,
             journal,
@@ -467,6 +473,8 @@ class Driver:
         """End what is in flight; it gets a grace to end by itself."""
         tasks: list[asyncio.Task[Any]] = []
         for task in self._flying.values():
+            if task is None:  # its first step ended the process
+                continue
             if not task.done():
                 tasks.append(task)
                 task.cancel()
@@ -485,7 +493,7 @@ class Driver:
             except asyncio.CancelledError:  # once more, by somebody who waits no longer
                 continue
         by = self.cancelled_by or ""
-        at = self.journal.append("cancel.requested", {"by": by})
+        at = self.journal.append("cancel.requested", by)
         landed = {command.op: outcome for command, outcome in (*self._ready, *self._done)}
         todo = deque([*self.machine.on(Completion("", at, Cancelled(by))), *commands])
         todo.extend(self._open.values())
@@ -531,7 +539,7 @@ class Driver:
             machine.usage if self.info.spent is None else machine.usage + self.info.spent,
             machine.messages,
         )
-        self.journal.append("run.settled", {"status": status, "reason": reason})
+        self.journal.append("run.settled", status, reason)
         if self.listener is not None:
             self.emit(Event("done", self.path.rstrip("/"), self.journal.seq, value=result))
         self.result = result
@@ -562,6 +570,7 @@ _PERFORM: dict[Any, Callable[[Driver, Any], Any]] = {
     Wait: Driver.wait,
 }
 _ONE = Usage(requests=1)
+_completion = maker(Completion)
 _SETTLES: dict[Any, RecordType] = {
     CallTool: "tool.settled",
     CallModel: "model.responded",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
+from ferrule.machine import maker
 from ferrule.message import Call, Usage
 from ferrule.result import ToolResult
 from ferrule.strict_json import plain
@@ -52,27 +52,4 @@ class Event(NamedTuple):
         return {"type": self.type, **shown}
 
 
-_made: Any = partial(cast("Any", tuple).__new__, Event)
-
-
-def event(
-    type: EventType,
-    op: str,
-    seq: int,
-    call: Call | None = None,
-    result: ToolResult | None = None,
-    usage: Usage | None = None,
-) -> Event:
-    """A recorded event, made in a third of the time that the class takes; rounds make four of them.
-
-    Args:
-        type: Its type.
-        op: The command.
-        seq: Place of its record.
-        call: The call.
-        result: The result.
-        usage: What a model call consumed.
-
-    Since 0.1.
-    """
-    return _made((type, op, seq, "", call, result, None, usage, None))
+event = maker(Event)

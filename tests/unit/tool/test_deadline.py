@@ -16,8 +16,8 @@ from ferrule.tool.body.deadline import Deadlines, deadlines
 
 
 class Waits:
-    def __init__(self, told: list[tuple[float, int]], number: int) -> None:
-        self.until = 0.0
+    def __init__(self, told: list[tuple[float, int]], number: int, until: float) -> None:
+        self.until = until
         self.told = told
         self.number = number
 
@@ -32,9 +32,9 @@ def test_each_expires_in_time_unless_it_was_removed_before(plan: list[tuple[int,
     async def main() -> list[tuple[float, int]]:
         loop = asyncio.get_running_loop()
         told: list[tuple[float, int]] = []
-        timers = Deadlines(seconds)
+        timers = Deadlines()
         for number, (begins, lasts) in enumerate(plan):
-            waits = Waits(told, number)
+            waits = Waits(told, number, begins + seconds)
             loop.call_at(begins, timers.add, waits, loop)
             # Half a second before or after the deadline, so that no two things come at the same time.
             loop.call_at(begins + lasts + (0.5 if lasts >= seconds else 0.25), timers.remove, waits)
@@ -51,7 +51,7 @@ def test_one_timer_serves_all_that_wait() -> None:
         timers = deadlines(loop, 30.0)
         assert deadlines(loop, 30.0) is timers
         for n in range(1000):
-            timers.add(Waits([], n), loop)
+            timers.add(Waits([], n, 30.0), loop)
         return len(loop._scheduled)  # pyright: ignore
 
     assert run(main()) == 1
@@ -67,7 +67,7 @@ def test_neither_a_loop_nor_the_context_of_whoever_was_first_is_kept() -> None:
         thing = Thing()
         held.set(thing)
         loop = asyncio.get_running_loop()
-        waits = Waits([], 1)
+        waits = Waits([], 1, 30.0)
         timers = deadlines(loop, 30.0)
         timers.add(waits, loop)
         timers.remove(waits)

@@ -40,8 +40,8 @@ Runs = Literal["step", "inline", "task", "thread", "process", "run"]  # the last
 Late = Callable[[ToolResult], None]
 GiveUp = Callable[[ToolResult], None]
 CANCEL_SECONDS = 5.0
-# From 3.12 on a task takes its first step at once: a tool that need not wait costs no turn of the event loop.
-_AT_ONCE: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
+# From 3.12 on a task takes its first step at once: what need not wait costs no turn of the event loop.
+AT_ONCE: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 _AWAITS = frozenset({"GET_AWAITABLE", "SEND", "YIELD_VALUE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH"})
 
 
@@ -195,7 +195,7 @@ class Attempt:
         if runs == "task":
             return await self.in_task(self._started())
         value = self._inline()
-        return self._finished(value) if is_ready(value) else await self.in_task(value, self._rest())
+        return self._finished(value) if is_ready(value) else await self.in_task(value, begun=True)
 
     def _inline(self) -> Any:
         """Call the sync body here. What cancels this task meanwhile, Ctrl-C for one, comes after its value."""
@@ -217,16 +217,16 @@ class Attempt:
             return self._finished(value)
         return await asyncio.wrap_future(POOL.submit(partial(self._finished, value)))
 
-    async def in_task(self, value: Any, rest: float | None = None) -> Any:
+    async def in_task(self, value: Any, *, begun: bool = False) -> Any:
         """Await a body in a task of its own, so that the deadline holds for the caller.
 
         Args:
             value: The coroutine or async generator, or a value that takes its time to describe.
-            rest: Seconds that are left, where the attempt has begun before; default all of its time.
+            begun: Whether the attempt began before now, so that others with the same time may be due after it.
         """
         self.waiter = self.loop.create_future()
-        task = asyncio.Task(self._landing(value), loop=self.loop, **_AT_ONCE)
-        timers = self._timers() if rest is None else Deadlines(rest)
+        task = asyncio.Task(self._landing(value), loop=self.loop, **AT_ONCE)
+        timers = Deadlines() if begun else self._timers()
         timers.add(self, self.loop)
         try:
             await self.waiter
@@ -301,7 +301,7 @@ class Attempt:
 
     def _timers(self) -> Deadlines:
         limit = self.limit
-        return deadlines(self.loop, limit) if limit == self.tool.timeout else Deadlines(limit)
+        return deadlines(self.loop, limit) if limit == self.tool.timeout else Deadlines()
 
     def expire(self) -> None:
         """The deadline: tell the body to stop; when it has not within a step or two, go on without it."""
@@ -336,7 +336,7 @@ class Attempt:
                 value = wrapped.result()
             except asyncio.CancelledError as error:
                 raise Own(error) from None
-            return await self.in_task(value, self._rest()) if is_live(value) else value
+            return await self.in_task(value, begun=True) if is_live(value) else value
         if future.cancel():
             return self._not_started()
         wrapped.cancel()  # or asyncio would log, word for word, what the body raises later on
@@ -455,8 +455,8 @@ def is_ready(value: Any) -> bool:
         value: What a body returned.
     """
     is_result = type(value) is ToolResult
-    held: Any = value.value if is_result else value
-    kind = cast("type[Any]", type(held))
+    held: object = value.value if is_result else value
+    kind = type(held)
     if kind is str or kind is int or kind is float or kind is bool or kind is type(None):
         return True
     return (is_result or kind is dict or kind is list or not is_live(held)) and is_still(held)

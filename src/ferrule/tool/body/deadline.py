@@ -6,10 +6,10 @@ cancelled, would cost it more than the rest of its bookkeeping.
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from contextvars import Context
-from typing import TYPE_CHECKING, Protocol
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+from weakref import WeakKeyDictionary, ref
 
 from ferrule.lazy import LazyModule
 
@@ -22,7 +22,7 @@ else:
 class Expires(Protocol):
     """What has a deadline."""
 
-    until: float
+    until: float  # by the clock of its event loop
 
     def expire(self) -> None:
         """The deadline has come."""
@@ -32,28 +32,23 @@ class Expires(Protocol):
 class Deadlines:
     """What waits in one event loop, each for equally long: the first to come is the first to be due.
 
-    Args:
-        seconds: How long.
-
     Since 0.1.
     """
 
-    __slots__ = ("_armed", "_seconds", "_waiting")
+    __slots__ = ("_armed", "_waiting")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self) -> None:
         """Nothing waits."""
-        self._seconds = seconds
         self._waiting: dict[Expires, None] = {}
         self._armed = False
 
     def add(self, waits: Expires, loop: asyncio.AbstractEventLoop) -> None:
-        """Have something expire in time, unless it is removed before.
+        """Have something expire at its time, unless it is removed before.
 
         Args:
             waits: What; told in the loop's thread.
             loop: The running loop.
         """
-        waits.until = loop.time() + self._seconds
         self._waiting[waits] = None
         if not self._armed:
             self._arm(loop, waits.until)
@@ -87,7 +82,9 @@ class Deadlines:
             waits.expire()
 
 
-_OF: MutableMapping[asyncio.AbstractEventLoop, dict[float, Deadlines]] = WeakKeyDictionary()
+_Known: TypeAlias = dict[float, Deadlines]
+_OF: MutableMapping[asyncio.AbstractEventLoop, _Known] = WeakKeyDictionary()
+_latest: tuple[Callable[[], asyncio.AbstractEventLoop | None], _Known] = (lambda: None, {})
 
 
 def deadlines(loop: asyncio.AbstractEventLoop, seconds: float) -> Deadlines:
@@ -99,10 +96,12 @@ def deadlines(loop: asyncio.AbstractEventLoop, seconds: float) -> Deadlines:
 
     Since 0.1.
     """
-    known = _OF.get(loop)
-    if known is None:
-        known = _OF[loop] = {}
+    global _latest  # nearly always there is one loop, and a look at its name tag costs a third of a lookup
+    of, known = _latest
+    if of() is not loop:
+        known = _OF.setdefault(loop, {})
+        _latest = (ref(loop), known)
     found = known.get(seconds)
     if found is None:
-        found = known[seconds] = Deadlines(seconds)
+        found = known[seconds] = Deadlines()
     return found
