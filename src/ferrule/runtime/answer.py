@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ferrule.errors import RequestError, UsageError
 from ferrule.lazy import LazyModule
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 else:
     asyncio = LazyModule("asyncio")
 
+PARKED: Final = object()  # what comes of a command that waits for an answer nobody has given yet
 OnRequest = Callable[[Request], Awaitable[Answer | None] | Answer | None]
 
 

@@ -7,11 +7,11 @@ completed with, or `PARKED` when that takes an answer which nobody has given yet
 from __future__ import annotations
 
 import inspect
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from ferrule.errors import ModelError, UsageError
 from ferrule.exception import describe_exception
@@ -20,10 +20,13 @@ from ferrule.machine import CallModel, CallTool
 from ferrule.message import FINISHES, Call, ModelMessage, Usage, unpaired
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
 from ferrule.result import ToolResult, take, with_fact
+from ferrule.runtime.answer import PARKED
+from ferrule.runtime.doubt import checked, find_out
 from ferrule.runtime.event import Event
 from ferrule.runtime.slots import SLOTS
 from ferrule.strict_json import dumps, plain
 from ferrule.suspension import Answer, Request
+from ferrule.tool.body.attempt import is_unknown
 from ferrule.tool.context import Context
 from ferrule.tool.invoke import execute, not_called
 from ferrule.tool.schema.arguments import InvalidArguments, read
@@ -41,7 +44,12 @@ else:
     logging = LazyModule("logging")
     random = LazyModule("random")
 
-PARKED: Final = object()
+Frozen: TypeAlias = tuple[dict[str, Any], str | bytes]
+Finishing: TypeAlias = Callable[[ToolResult], Awaitable[ToolResult]]
+Answers: TypeAlias = list[tuple[Request, Answer]]
+About: TypeAlias = Callable[[int], Context[Any]]
+Here: TypeAlias = "tuple[Driver, CallTool, Tool, Frozen, Finishing | None, int]"
+
 MODEL_ATTEMPTS = 3
 MAX_DELAY = 120.0
 
@@ -235,7 +243,7 @@ def call_tool(run: Driver, command: CallTool) -> Any:
     except InvalidArguments as error:
         return not_called(tool, error)
     if run.hooks is None and tool.approval is False:
-        return _attempts(run, command, tool, values, text)
+        return _attempts(run, command, tool, (values, text))
     return _guarded(run, command, tool, values, text)
 
 
@@ -262,12 +270,24 @@ async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str,
             # What was agreed to is what runs: a hook may say so by giving it back, and nothing else.
             if decided is not None and not _same(decided[0], values):
                 return _denied_by_hook(tool, "refused the arguments that were approved")
-    result = await _attempts(run, command, tool, values, text)
-    if edited is not None and isinstance(result, ToolResult):
+    finish = (
+        partial(_finished, run, command, hooks, edited, values) if hooks is not None or edited is not None else None
+    )
+    return await _attempts(run, command, tool, (values, text), finish)
+
+
+async def _finished(
+    run: Driver,
+    command: CallTool,
+    hooks: Hooks | None,
+    edited: dict[str, Any] | None,
+    values: dict[str, Any],
+    result: ToolResult,
+) -> ToolResult:
+    """What a guarded call is settled with: told what a person changed, and seen by the hooks."""
+    if edited is not None:
         result = _told_of_edit(result, edited, values)
-    if hooks is not None and isinstance(result, ToolResult):
-        result = await _after(run, hooks, command.op, call, result)
-    return result
+    return result if hooks is None else await _after(run, hooks, command.op, command.call, result)
 
 
 async def _before(
@@ -310,7 +330,7 @@ async def _after(run: Driver, hooks: Hooks, op: str, call: Call, result: ToolRes
     try:
         changed = await hooks.after_tool(run.info, call, result)
     except asyncio.CancelledError:
-        run.made(op, _unseen("was stopped"))
+        run.effects.made(op, _unseen("was stopped"))
         raise
     except Exception as error:
         changed = _unseen(f"raised {type(error).__name__}")
@@ -326,13 +346,23 @@ def _unseen(why: str) -> ToolResult:
     return ToolResult.failed(f"The call was made, but a hook that checks its result {why}.", code="exception")
 
 
-async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:
-    """Attempts of one call until it is settled, or waits for an answer."""
-    op, call, attempt, runs = command.op, command.call, 1, tool.runs
-    give_up = partial(run.landed, command) if runs == "task" else None
-    once = tool.effect == "once"
+async def _attempts(
+    run: Driver, command: CallTool, tool: Tool, frozen: Frozen, finish: Finishing | None = None, attempt: int = 1
+) -> Any:
+    """Attempts of one call until it is settled, or waits for an answer.
+
+    Args:
+        run: The run.
+        command: The command.
+        tool: The tool.
+        frozen: The arguments, by name and as JSON text.
+        finish: What hooks and a person's edit make of the result.
+        attempt: The attempt to begin with.
+    """
+    op, call = command.op, command.call
+    values, text = frozen
     answers: list[tuple[Request, Answer]] = []
-    state: dict[str, Any] = {}
+    about = partial(_context, run, op, call, answers, {})
     while True:
         if tool.concurrency is not None:  # held while it runs, and not while somebody is asked or time passes
             await SLOTS.take(tool)
@@ -340,36 +370,81 @@ async def _attempts(run: Driver, command: CallTool, tool: Tool, values: dict[str
             run.intended("tool.intended", op, call, values, attempt)
             if not run.journal.volatile and tool.effect != "read":
                 await run.journal.durable()
-            if runs == "run":
+            if tool.runs == "run":
                 child = cast("Any", tool)
-                return await run.inside(op, child.agent, child.input_of(values, command.within))
-            context = _context(run, op, call, attempt, answers, state) if tool.injected != () else None
-            if once:
-                run.proven(op, so=False)
+                return await _ended(finish, await run.inside(op, child.agent, child.input_of(values, command.within)))
+            context = about(attempt) if tool.injected != () else None
+            if tool.effect == "once":
+                run.effects.begin(op, None if tool.check is None else partial(checked, tool, text, about(attempt)))
+            here = (run, command, tool, frozen, finish, attempt)
+            give_up = partial(_give_up, here, answers, about) if tool.runs == "task" else None
             if run.trace is None:
                 result = await execute(tool, values, context, text=text, give_up=give_up)
             else:
                 work = partial(execute, tool, values, context, text=text)
                 result = await run.trace.tool(tool, call.id, work, give_up)
-            if once:
-                run.proven(op, so=True)
         finally:
             if tool.concurrency is not None:
                 SLOTS.give(tool)
-        request = result.pending
-        if request is not None:
-            answer = await run.ask(op, request)
-            if answer is None:
-                return PARKED
-            if not answer.ok:
-                return _denied(tool, answer)
-            answers.append((request, answer))
-        elif result.is_error and (delay := _again(tool, result, attempt)) is not None:
-            run.journal.append("tool.settled", op, result, attempt, delay)
-            await asyncio.sleep(delay)
-        else:
-            return result
-        attempt += 1
+        if (op, attempt) in run.given_up:
+            return result  # too late: what its call is settled with is decided without it
+        if result.is_error:
+            result = await _unsettled(here, answers, about, result)
+            if result is None:
+                attempt += 1
+                continue
+        elif tool.effect == "once":
+            run.effects.proven(op)
+        return result if finish is None else await _ended(finish, result)
+
+
+async def _ended(finish: Finishing | None, result: Any) -> Any:
+    return result if finish is None or result is PARKED else await finish(result)
+
+
+async def _unsettled(here: Here, answers: Answers, about: About, result: ToolResult) -> Any:
+    """What becomes of an attempt that did not succeed: a result, PARKED, or None for another attempt."""
+    run, command, tool, frozen, _, attempt = here
+    op = command.op
+    if tool.effect == "once":
+        found = await find_out(run, op, tool, frozen, about(attempt), result) if is_unknown(result) else result
+        if not isinstance(found, ToolResult):
+            return found
+        run.effects.proven(op)
+        result = found
+    request = result.pending
+    if request is not None:
+        answer = await run.ask(op, request)
+        if answer is None:
+            return PARKED
+        if not answer.ok:
+            return _denied(tool, answer)
+        answers.append((request, answer))
+        return None
+    delay = _again(tool, result, attempt)
+    if delay is None:
+        return result
+    run.journal.append("tool.settled", op, result, attempt, delay)
+    await asyncio.sleep(delay)
+    return None
+
+
+def _give_up(here: Here, answers: Answers, about: About, result: ToolResult) -> None:
+    """Go on without a body that does not end."""
+    run, command, _, _, finish, attempt = here
+    run.given_up = {*run.given_up, (command.op, attempt)}
+    if finish is None and not is_unknown(result):
+        run.landed(command, result)
+    else:
+        run.instead(command, _given_up(here, answers, about, result))
+
+
+async def _given_up(here: Here, answers: Answers, about: About, result: ToolResult) -> Any:
+    found = await _unsettled(here, answers, about, result)
+    run, command, tool, frozen, finish, attempt = here
+    if found is None:
+        return await _attempts(run, command, tool, frozen, finish, attempt + 1)
+    return await _ended(finish, found)
 
 
 def _again(tool: Tool, result: ToolResult, attempt: int) -> float | None:
@@ -427,9 +502,7 @@ def _told_of_edit(result: ToolResult, before: dict[str, Any], after: dict[str, A
     return replace(result, output=output, metadata=with_fact(result.metadata, "arguments", versions))
 
 
-def _context(
-    run: Driver, op: str, call: Call, attempt: int, answers: list[tuple[Request, Answer]], state: dict[str, Any]
-) -> Context[Any]:
+def _context(run: Driver, op: str, call: Call, answers: Answers, state: dict[str, Any], attempt: int) -> Context[Any]:
     """What a tool is told about its call."""
 
     def progress(value: Any) -> None:

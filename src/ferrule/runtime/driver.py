@@ -7,8 +7,9 @@ here knows agents or workflows, stores or providers.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from inspect import isawaitable
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
@@ -34,15 +35,15 @@ from ferrule.machine import (
 )
 from ferrule.message import ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
-from ferrule.result import ToolResult
-from ferrule.runtime.answer import OnRequest, asked, seconds_until
-from ferrule.runtime.dispatch import PARKED, Hooks, call_model, call_tool
+from ferrule.runtime.answer import PARKED, OnRequest, asked, seconds_until
+from ferrule.runtime.dispatch import Hooks, call_model, call_tool
+from ferrule.runtime.doubt import Effects
 from ferrule.runtime.event import Event, event
 from ferrule.runtime.info import RunInfo
 from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.trace import tracing
 from ferrule.suspension import Answer, Request, with_digest
-from ferrule.tool.body.attempt import AT_ONCE, unknown
+from ferrule.tool.body.attempt import AT_ONCE
 from ferrule.tool.context import Variables
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ class Driver:
     """
 
     __slots__ = (
-        "_asking", "_cancelled_by", "_done", "_flying", "_made", "_open", "_outer", "_ready", "_requests", "_task",
-        "_unproven", "_wake", "at", "definition", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
+        "_asking", "_cancelled_by", "_done", "_flying", "_open", "_outer", "_ready", "_requests", "_task", "_wake",
+        "at", "definition", "effects", "given_up", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
         "on_request", "path", "result", "stream", "trace", "variables",
     )  # fmt: skip
 
@@ -113,8 +114,8 @@ class Driver:
         self._outer = outer
         self._cancelled_by: str | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._unproven: set[str] | None = None  # ops of `once` calls that are being made, or were in a run inside
-        self._made: dict[str, ToolResult] | None = None  # by op, what is said of calls that a hook is looking at
+        self.given_up: Set[tuple[str, int]] = frozenset()  # ops and attempts whose bodies did not end
+        self.effects = Effects(None if outer is None else partial(outer.effects.begin, at))
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._open: dict[str, Any] = {}
         self._flying: dict[str, asyncio.Task[None] | None] = {}  # None while it takes its first step
@@ -252,7 +253,17 @@ class Driver:
             raise
         except BaseException as error:  # misuse, or a group with one of those: for whoever called
             outcome = _Raised(error)
-        self.landed(command, outcome)
+        if self._flying.get(command.op, self) in (None, asyncio.current_task()):
+            self.landed(command, outcome)
+
+    def instead(self, command: Any, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something in place of a command's work, which does not end and for which nobody waits any more.
+
+        Args:
+            command: The command.
+            work: What it is completed with in the end.
+        """
+        self._flying[command.op] = asyncio.Task(self._fly(command, work), loop=self.loop, name=command.op)
 
     def landed(self, command: Any, outcome: Any) -> None:
         """Go on with what came of a command, whether its task has ended or a body in it does not end.
@@ -353,30 +364,6 @@ class Driver:
 
     # -- what dispatch asks for ---------------------------------------------------------------------------------
 
-    def proven(self, op: str, so: bool) -> None:
-        """Keep in mind that an effect may be happening, or that it is known what came of it.
-
-        Args:
-            op: The command.
-            so: Whether it is known.
-        """
-        if self._unproven is None:
-            self._unproven = set()
-            if self._outer is not None:  # only an end of this run that is `done` proves anything to that one
-                self._outer.proven(self.at, so=False)
-        (self._unproven.discard if so else self._unproven.add)(op)
-
-    def made(self, op: str, said: ToolResult) -> None:
-        """Keep what is said of a call that was made, should its hooks not come to an end.
-
-        Args:
-            op: The command.
-            said: That.
-        """
-        if self._made is None:
-            self._made = {}
-        self._made[op] = said
-
     async def ask(self, op: str, request: Request) -> Answer | None:
         """Ask whoever answers in this process; one request at a time.
 
@@ -435,7 +422,7 @@ class Driver:
         if run is PARKED:
             return run
         self.machine.on(Completion(op, self.journal.append("child.settled", op, run), run))
-        return run.as_tool_result(after_effects=self._unproven is not None and op in self._unproven)
+        return run.as_tool_result(after_effects=op in self.effects)
 
     async def drive(self, op: str, definition: Definition, input: Any) -> Any:
         """Drive a run inside this one.
@@ -495,6 +482,7 @@ class Driver:
         by = self.cancelled_by or ""
         at = self.journal.append("cancel.requested", by)
         landed = {command.op: outcome for command, outcome in (*self._ready, *self._done)}
+        landed |= await self.effects.checked(self._open.values(), GRACE)
         todo = deque([*self.machine.on(Completion("", at, Cancelled(by))), *commands])
         todo.extend(self._open.values())
         while todo:
@@ -513,11 +501,7 @@ class Driver:
     def _stopped(self, command: Any) -> Any:
         """What came of a command that was stopped before it ended by itself."""
         if type(command) is CallTool:
-            if self._made and command.op in self._made:
-                return self._made[command.op]
-            if self._unproven and command.op in self._unproven:
-                return unknown(f"Tool {command.tool.name!r} was stopped")
-            return ToolResult.failed("The call was cancelled.", code="cancelled")
+            return self.effects.stopped(command)
         if type(command) is CallModel:
             error = ModelError("the request was cancelled", provider=command.model.name)
             return ModelResponse(ModelMessage(), "error", error=error)

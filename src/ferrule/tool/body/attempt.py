@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from types import CodeType, CoroutineType
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ferrule.exception import proves_nothing
 from ferrule.lazy import LazyModule
@@ -40,6 +40,7 @@ Runs = Literal["step", "inline", "task", "thread", "process", "run"]  # the last
 Late = Callable[[ToolResult], None]
 GiveUp = Callable[[ToolResult], None]
 CANCEL_SECONDS = 5.0
+RUNNING: Final = {"running": True}  # among the details of a call that may have its effect yet
 # From 3.12 on a task takes its first step at once: what need not wait costs no turn of the event loop.
 AT_ONCE: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 _AWAITS = frozenset({"GET_AWAITABLE", "SEND", "YIELD_VALUE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH"})
@@ -100,13 +101,24 @@ def failed(error: BaseException, *, once: bool) -> ToolResult:
     return unknown(result.output) if once and proves_nothing(error) else result
 
 
-def unknown(text: str) -> ToolResult:
+def unknown(text: str, *, running: bool = False) -> ToolResult:
     """The result of a `once` call of which nobody knows whether it had its effect.
 
     Args:
         text: How it ended, without a full stop.
+        running: Whether its body may go on, so that the effect may happen yet.
     """
-    return ToolResult(f"{text}; its effect may have happened.", True, failure=Failure("outcome_unknown"))
+    failure = Failure("outcome_unknown", details=RUNNING if running else None)
+    return ToolResult(f"{text}; its effect may have happened.", True, failure=failure)
+
+
+def is_unknown(result: ToolResult) -> bool:
+    """Whether nobody knows if a call had its effect.
+
+    Args:
+        result: How it ended.
+    """
+    return result.failure is not None and result.failure.code == "outcome_unknown"
 
 
 def _log_place(error: BaseException) -> None:
@@ -248,7 +260,7 @@ class Attempt:
             timers.remove(self)
         if not task.done():
             self._watch(task)
-            return self._timed_out("It was told to stop and may still be running")
+            return self._timed_out("It was told to stop and may still be running", running=True)
         if task.cancelled() or task.exception() is not None:  # an error of its clean-up proves nothing about its effect
             return self._timed_out("It was stopped")
         return task.result()  # it ended at the last moment, and that is what happened
@@ -321,7 +333,7 @@ class Attempt:
             self.loop.call_soon(self._insist, steps - 1)
             return
         self._watch(self.task)
-        give_up(self._timed_out("It was told to stop and may still be running"))
+        give_up(self._timed_out("It was told to stop and may still be running", running=True))
 
     async def _in_thread(self) -> Any:
         future = POOL.submit(self._in_this_thread)
@@ -341,7 +353,7 @@ class Attempt:
             return self._not_started()
         wrapped.cancel()  # or asyncio would log, word for word, what the body raises later on
         self._watch_thread(future)
-        return self._timed_out("It may still be running")
+        return self._timed_out("It may still be running", running=True)
 
     def _in_this_thread(self) -> Any:
         """Call the sync body, run a generator to its end, and describe the value."""
@@ -360,7 +372,7 @@ class Attempt:
         _ENDING.add(task)
         task.add_done_callback(_ENDING.discard)
         if not await self._ended(task):
-            return self._timed_out("Its process is being ended")
+            return self._timed_out("Its process is being ended", running=True)
         outcome = task.result()
         if outcome.timed_out:
             return self._timed_out("Its process was ended")
@@ -405,10 +417,10 @@ class Attempt:
         if self.context is not None:
             self.context.progress(value)
 
-    def _timed_out(self, state: str) -> ToolResult:
+    def _timed_out(self, state: str, *, running: bool = False) -> ToolResult:
         text = f"Tool {self.tool.name!r} timed out after {self.limit:.3g} s. {state}"
         if self.tool.effect == "once":
-            return unknown(text)
+            return unknown(text, running=running)
         return ToolResult.failed(f"{text}.", code="timeout")
 
     def _not_started(self) -> ToolResult:

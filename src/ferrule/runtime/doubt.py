@@ -1,0 +1,196 @@
+"""A `once` call of which nobody knows whether it had its effect: its check is asked, else a person, else it is said so.
+
+Such a call is never simply made again: that takes a check that says no, and
+then only as many attempts as the tool allows, or a person who says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ferrule.lazy import LazyModule
+from ferrule.machine import CallTool
+from ferrule.result import Failure, ToolResult
+from ferrule.runtime.answer import PARKED
+from ferrule.strict_json import plain
+from ferrule.suspension import Answer, Request
+from ferrule.tool.body.attempt import RUNNING, is_unknown, unknown
+from ferrule.tool.context import Context
+from ferrule.tool.invoke import invoke_check
+from ferrule.tool.tool import Tool
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ferrule.runtime.driver import Driver
+else:
+    asyncio = LazyModule("asyncio")
+
+Checking: TypeAlias = Callable[[ToolResult], Coroutine[Any, Any, ToolResult]]
+HAPPENED, NOT_HAPPENED, FAILED = "happened", "not_happened", "failed"
+OUTCOME: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "outcome": {"enum": [HAPPENED, NOT_HAPPENED, FAILED]},
+        "value": {"description": "What the call returned, where it happened."},
+        "error": {"type": "string", "description": "Why it failed, where it did."},
+    },
+    "required": ["outcome"],
+    "additionalProperties": False,
+}
+
+
+class Effects:
+    """The calls of a run whose effect may be happening.
+
+    Args:
+        outer: Tells the run around this one; only an end of this run that is `done` proves anything to that one.
+    """
+
+    __slots__ = ("_made", "_open", "_outer")
+
+    def __init__(self, outer: Callable[[None], None] | None) -> None:
+        """None has begun."""
+        self._outer = outer
+        self._open: dict[str, Checking | None] | None = None
+        self._made: dict[str, ToolResult] | None = None
+
+    def __contains__(self, op: str) -> bool:
+        """Whether nobody knows what came of a call, or of the calls of a run inside."""
+        return self._open is not None and op in self._open
+
+    def begin(self, op: str, check: Checking | None) -> None:
+        """Keep in mind that an effect may be happening.
+
+        Args:
+            op: The command.
+            check: Asks the tool's own check what came of it.
+        """
+        if self._open is None:
+            self._open = {}
+            if self._outer is not None:
+                self._outer(None)
+        self._open[op] = check
+
+    def proven(self, op: str) -> None:
+        """Keep in mind that it is known what came of a call.
+
+        Args:
+            op: The command.
+        """
+        if self._open is not None:
+            self._open.pop(op, None)
+
+    def made(self, op: str, said: ToolResult) -> None:
+        """Keep what is said of a call that was made, should its hooks not come to an end.
+
+        Args:
+            op: The command.
+            said: That.
+        """
+        if self._made is None:
+            self._made = {}
+        self._made[op] = said
+
+    def stopped(self, command: CallTool) -> ToolResult:
+        """What is known of a call that was stopped before it ended by itself.
+
+        Args:
+            command: The command.
+        """
+        if self._made and command.op in self._made:
+            return self._made[command.op]
+        if command.op in self:
+            return unknown(f"Tool {command.tool.name!r} was stopped")
+        return ToolResult.failed("The call was cancelled.", code="cancelled")
+
+    async def checked(self, stopped: Iterable[Any], seconds: float) -> dict[str, ToolResult]:
+        """What the tools' own checks say of calls that were stopped.
+
+        Args:
+            stopped: Commands.
+            seconds: How long they may take together.
+
+        Returns:
+            Results by op, of those that have a check which did not break.
+        """
+        asked: dict[str, asyncio.Task[ToolResult]] = {}
+        for command in stopped:
+            check = (self._open or {}).get(command.op)
+            if check is not None and command.op not in (self._made or {}):
+                asked[command.op] = asyncio.ensure_future(check(self.stopped(command)))
+        if asked:
+            with suppress(asyncio.CancelledError):  # once more, by somebody who waits no longer
+                await asyncio.wait(asked.values(), timeout=seconds)
+        for task in asked.values():
+            task.cancel()
+        return {op: t.result() for op, t in asked.items() if t.done() and not t.cancelled() and not t.exception()}
+
+
+async def find_out(
+    run: Driver, op: str, tool: Tool, frozen: tuple[dict[str, Any], Any], context: Context[Any], doubt: ToolResult
+) -> Any:
+    """What became of a call.
+
+    Args:
+        run: The run.
+        op: The command.
+        tool: The tool.
+        frozen: The arguments it was made with, by name and as JSON text.
+        context: As the call had it: the check finds the same call id and effect key there.
+        doubt: What is known: how the attempt ended.
+
+    Returns:
+        The result it is settled with; PARKED while a person has not answered; None when one says that it did not
+        happen: then it is made again.
+    """
+    values, text = frozen
+    said = await checked(tool, text, context, doubt)
+    if not is_unknown(said):
+        return said
+    asks = tool.on_unknown or ("fail" if run.journal.volatile else "ask")
+    if asks == "fail":
+        return said
+    shown = {"tool": tool.name, "effect": tool.effect, "arguments": plain(tool.whole(values), big_ints="number")}
+    prompt = f"{said.output} Did it happen?"
+    request = Request(op, "outcome", prompt, data={**shown, "schema": OUTCOME})
+    answer = await run.ask(op, request)
+    if answer is None:
+        return PARKED
+    return _decided(tool, answer, said)
+
+
+async def checked(tool: Tool, text: str | bytes, context: Context[Any], doubt: ToolResult) -> ToolResult:
+    """What the tool's own check says of a call; what was known before where it has none, or does not say.
+
+    Args:
+        tool: The tool.
+        text: JSON text of the arguments.
+        context: As the call had it.
+        doubt: What is known.
+    """
+    if tool.check is None:
+        return doubt
+    said = await invoke_check(tool, text, context)
+    if said is None:
+        if doubt.failure is not None and doubt.failure.details == RUNNING:  # it may happen yet
+            return replace(doubt, output=f"{doubt.output} Its check finds nothing of it so far.")
+        words = f"Tool {tool.name!r} did not do it: the call broke off, and its check says that nothing happened."
+        return ToolResult(words, True, failure=Failure("not_executed", retryable=True))
+    if is_unknown(said):
+        return replace(doubt, output=f"{doubt.output} Its check could not tell: {said.output}")
+    return said
+
+
+def _decided(tool: Tool, answer: Answer, doubt: ToolResult) -> ToolResult | None:
+    given = answer.data or {}
+    if not answer.ok:
+        return doubt
+    if given.get("outcome") == NOT_HAPPENED:
+        return None
+    if given.get("outcome") == FAILED:
+        return ToolResult.failed(str(given.get("error") or f"Tool {tool.name!r} failed."))
+    return ToolResult.ok(given.get("value"))
