@@ -408,7 +408,10 @@ async def _approved(run: Driver, op: str, tool: Tool, values: dict[str, Any], te
     if answer.arguments is None:
         return values, text, None
     frozen = _frozen(tool, answer.arguments)
-    return frozen if isinstance(frozen, ToolResult) else (*frozen, values)
+    if isinstance(frozen, ToolResult):
+        return frozen
+    # A form may send back what it was shown: that is a yes, and no change for anybody to be told of.
+    return (values, text, None) if _same(frozen[0], values) else (*frozen, values)
 
 
 def _denied(tool: Tool, answer: Answer) -> ToolResult:

@@ -614,6 +614,7 @@ def test_a_question_answered_in_process_lets_the_call_go_on() -> None:
             Answer("x", ok=True, arguments={"amount": 3}),
             '[The arguments were changed before the call, to {"amount":3}]\npaid 3',
         ),
+        (Answer("x", ok=True, arguments={"amount": 5}), "paid 5"),
     ],
 )
 def test_an_approval_decides_about_the_call(answer: Answer, told: str) -> None:
