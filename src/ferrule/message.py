@@ -163,9 +163,9 @@ def user(prompt: Prompt) -> UserMessage:
     if not isinstance(items, list | tuple):
         raise UsageError(f"a prompt must be text, parts or a list of both, not {type(prompt).__name__}.")
     parts = tuple(text(item) if isinstance(item, str) else item for item in cast("list[Any]", items))
-    foreign = next((p for p in parts if not isinstance(p, Part)), None)
-    if foreign is not None or not parts:
-        what = "is empty" if not parts else f"holds {type(foreign).__name__}"
+    foreign = [type(p).__name__ for p in parts if not isinstance(p, Part)]
+    if foreign or not parts:
+        what = f"holds {foreign[0]}" if foreign else "is empty"
         raise UsageError(f"the prompt {what}. Give text, parts made by image(), file() or audio(), or a list of both.")
     return UserMessage(parts)
 
@@ -301,6 +301,30 @@ class Usage:
             self.requests + other.requests,
             self.tool_calls + other.tool_calls,
         )
+
+
+def miscounted(usage: object) -> str | None:
+    """What is wrong with a usage that an application's own code may have made; None when it can be added up.
+
+    Args:
+        usage: What is said to be one; None tells nothing.
+
+    Since 0.1.
+    """
+    if usage is None:
+        return None
+    if not isinstance(usage, Usage):
+        return f"its usage is {type(usage).__name__}, not Usage or None"
+    for name in _COUNTS:
+        value: object = getattr(usage, name)
+        if value is None and name not in ("requests", "tool_calls"):
+            continue
+        if not isinstance(value, int | float) or not (value >= 0 or (name == "cost" and value != value)):
+            return f"its usage has {value!r:.50} for {name}, not a number from 0"
+    return None
+
+
+_COUNTS = tuple(f.name for f in fields(Usage))
 
 
 def _sum(a: Any, b: Any) -> Any:

@@ -49,6 +49,7 @@ def test_a_prompt_is_text_parts_or_both(prompt: Any, parts: tuple[Part, ...]) ->
         ({"type": "text"}, "a prompt must be text, parts or a list of both, not dict"),
         ([], "the prompt is empty"),
         (["a", 5], "the prompt holds int"),
+        (["a", None], "the prompt holds NoneType"),
     ],
 )
 def test_what_is_no_prompt_is_refused_by_name(prompt: Any, said: str) -> None:

@@ -175,6 +175,9 @@ class Screen:
         except KeyboardInterrupt:
             self._over = True
             raise Interrupted(self.interrupted()) from None
+        except SystemExit:  # of the user's code; that the loop then cancels what is left is no Ctrl-C
+            self._over = True
+            raise
 
     async def _follow(self, prompt: str, conversation: agents.Session | None) -> tuple[RunResult[Any], bool]:
         on_request = self._answer if can_ask() else None

@@ -188,6 +188,8 @@ def _run(ctx: typer.Context, shared: dict[str, Any], body: Callable[..., ExitCod
             return _ended(session, body, given)
     except KeyboardInterrupt:  # while the loop waited for what a tool left running: all is told
         return ExitCode.INTERRUPTED
+    except SystemExit as error:  # of the user's code: its number must not be taken for one of ours
+        raise Ended(describe_exception(error)) from error
     finally:
         if _hears_signals():
             signal.signal(signal.SIGINT, heard)
@@ -224,8 +226,9 @@ def _ended(session: Session, body: Callable[..., ExitCode], given: dict[str, Any
         problem = Interrupted("interrupted.")
     except Interrupted as error:
         problem = error
-    except SystemExit as error:  # of the user's code: its number must not be taken for one of ours
-        raise Ended(describe_exception(error)) from error
+    except SystemExit:  # it left the loop's tasks as they stood, and comes out of them again when the loop closes
+        session.loop.get_loop().set_exception_handler(_unheard)
+        raise
     session.loop.get_loop().set_exception_handler(_unheard)
     if _hears_signals():  # all is told: the next one ends the process, wherever in its ending it is
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -233,7 +236,7 @@ def _ended(session: Session, body: Callable[..., ExitCode], given: dict[str, Any
 
 
 def _unheard(_loop: asyncio.AbstractEventLoop, _about: dict[str, Any]) -> None:
-    """Takes what tasks raise that end after Ctrl-C: whoever waited for it is gone."""
+    """Takes what tasks raise that end after Ctrl-C, or after code that ended the process: who waited for it is gone."""
 
 
 def _shared_options(

@@ -31,6 +31,7 @@ else:
 
 Fetch = Callable[[str], Awaitable[Part]]
 FAILED_SILENTLY: Final = "The call failed and said nothing."
+_UNREADABLE: Final = "application/x-unreadable-"  # begins the type of a tool's part whose URL could not be read
 
 
 def groups(messages: Sequence[Message], apart: tuple[type, ...] = (ModelMessage,)) -> Iterator[list[Message]]:
@@ -165,12 +166,14 @@ def show_result(
             shown.placeholders.append(part.text or "")
             continue
         way = carry(api, part, "tool", capabilities).way
-        shown.sent.append(Sent(part.type, way, message.call.id))
+        unread = (part.mimeType or "").startswith(_UNREADABLE)
+        kind = (part.mimeType or "").removeprefix(_UNREADABLE) if unread else part.type
+        shown.sent.append(Sent(kind, way, message.call.id))
         if way == "native":
             shown.native.append(part)
         elif way == "placeholder":
             shown.placeholders.append(placeholder(part))
-            _warn_once(api, part.type)
+            _warn_once(api, kind, unread)
         else:
             counts[part.type] += 1
             name = part.name if part.type == "file" and part.name else str(counts[part.type])
@@ -183,10 +186,13 @@ def show_result(
     return shown
 
 
+_NOT_TAKEN: Final = "%s does not take every %s part of a tool result; the model is told what is missing."
+_NOT_READ: Final = "%s: not every URL of the %s parts of tool results can be read; the model is told what is missing."
+
+
 @lru_cache(maxsize=256)
-def _warn_once(api: str, kind: str) -> None:
-    log = logging.getLogger("ferrule.provider")
-    log.warning("%s does not take every %s part of a tool result; the model is told what is missing.", api, kind)
+def _warn_once(api: str, kind: str, unread: bool) -> None:
+    logging.getLogger("ferrule.provider").warning(_NOT_READ if unread else _NOT_TAKEN, api, kind)
 
 
 def told_in_words(message: ToolMessage, shown: Shown) -> str:
@@ -291,7 +297,7 @@ async def _with_data(
                 if isinstance(message, UserMessage):
                     raise
                 # What a tool returned never ends a run: the model is told that it could not be read.
-                kept = replace(made, type="file", mimeType=f"application/x-unreadable-{made.type}")
+                kept = replace(made, type="file", mimeType=f"{_UNREADABLE}{made.type}")
             part = kept if isinstance(message, UserMessage) else to_dict(kept)
         parts.append(part)
     return replace(message, parts=tuple(parts))

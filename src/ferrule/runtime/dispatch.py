@@ -17,7 +17,7 @@ from ferrule.errors import ModelError, UsageError
 from ferrule.exception import describe_exception
 from ferrule.lazy import LazyModule
 from ferrule.machine import CallModel, CallTool
-from ferrule.message import FINISHES, Call, ModelMessage, Usage, unpaired
+from ferrule.message import FINISHES, Call, ModelMessage, Usage, miscounted, unpaired
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
 from ferrule.result import ToolResult, take, with_fact
 from ferrule.runtime.answer import PARKED
@@ -141,6 +141,7 @@ def _hook_failed(point: str, error: Exception) -> ModelResponse:
 
 async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> ModelResponse:
     model: Model = command.model
+    lost: Usage | None = None  # by an answer that is asked for again
     attempt = 1
     while True:
         run.intended("model.intended", command.op, attempt, model.name)
@@ -153,24 +154,30 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
                 raise UsageError(f"model {model.name!r} gave an answer that cannot be used: {wrong}.")
             malformed = response.error if response.finish == "error" else None
             if malformed is None or not malformed.retryable or attempt > 1 or run.heard != heard:
-                return response
+                return response if lost is None else _with_lost(response, lost)
+            lost = response.usage and replace(response.usage, requests=response.usage.requests + 1)
             raise malformed  # nothing of it was executed or handed on: once more
         except ModelError as error:
             # Once a piece has been handed on, asking again would say it twice.
             if not error.retryable or attempt >= MODEL_ATTEMPTS or run.heard != heard:
-                return ModelResponse(ModelMessage(), "error", error=error)
+                return ModelResponse(ModelMessage(), "error", lost, error=error)
             delay = delay_of(attempt, error.retry_after)
             if delay is None:
-                return ModelResponse(ModelMessage(), "error", error=error)
+                return ModelResponse(ModelMessage(), "error", lost, error=error)
         except Exception as error:  # a model of the user's may raise anything; that is its answer
             # Misuse is the caller's to see at once; but once something has been done, that must not get lost.
             if isinstance(error, UsageError) and not run.path and not run.machine.usage.requests:
                 raise
             failure = ModelError(describe_exception(error), provider=model.name)
-            return ModelResponse(ModelMessage(), "error", error=failure)
+            return ModelResponse(ModelMessage(), "error", lost, error=failure)
         await asyncio.sleep(delay)
         attempt += 1
         run.emit(Event("restarted", command.op))
+
+
+def _with_lost(response: ModelResponse, lost: Usage) -> ModelResponse:
+    """The answer with what the one before it had consumed; of unknown cost when it does not tell its own."""
+    return response.but(usage=replace(lost, cost=None) if response.usage is None else lost + response.usage)
 
 
 def _unfit(response: Any) -> str | None:
@@ -182,9 +189,9 @@ def _unfit(response: Any) -> str | None:
         return f"its message is {type(message).__name__}, not a ModelMessage"
     if type(message.text) is not str or response.finish not in FINISHES:
         return "its text must be a str" if response.finish in FINISHES else f"it ended with {response.finish!r}"
-    usage: Any = response.usage
-    if usage is not None and not isinstance(usage, Usage):
-        return f"its usage is {type(usage).__name__}, not Usage or None"
+    wrong = miscounted(response.usage)
+    if wrong is not None:
+        return wrong
     calls: Any = message.calls
     if not isinstance(calls, tuple | list):
         return f"its calls are {type(calls).__name__}, not a tuple"
@@ -483,7 +490,10 @@ async def _approved(run: Driver, op: str, tool: Tool, values: dict[str, Any], te
     if answer.arguments is None:
         return values, text, None
     frozen = _frozen(tool, answer.arguments)
-    return frozen if isinstance(frozen, ToolResult) else (*frozen, values)
+    if isinstance(frozen, ToolResult):
+        return frozen
+    # A form may send back what it was shown: that is a yes, and no change for anybody to be told of.
+    return (values, text, None) if _same(frozen[0], values) else (*frozen, values)
 
 
 def _denied(tool: Tool, answer: Answer) -> ToolResult:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
 
-from ferrule.message import Usage
+from ferrule.errors import UsageError
+from ferrule.message import Usage, miscounted
 
 Deps = TypeVar("Deps", default=Any)
 
@@ -38,7 +39,14 @@ class RunInfo(Generic[Deps]):
 
         Args:
             usage: What it consumed.
+
+        Raises:
+            UsageError: It is no `Usage`, or counts what is no number from 0.
         """
+        given = cast("object", usage)  # a hook is the application's own code
+        wrong = "its usage is None" if given is None else miscounted(given)
+        if wrong is not None:
+            raise UsageError(f"what a hook says it spent cannot be counted: {wrong}.")
         self.spent = usage if self.spent is None else self.spent + usage
 
 

@@ -312,6 +312,20 @@ def test_a_malformed_answer_is_asked_for_once_more_and_no_oftener() -> None:
     assert (run(Agent("a", model).run("go")).status, len(model.requests)) == ("failed", 1)
 
 
+@pytest.mark.parametrize(
+    ("then", "usage"),
+    [
+        (ModelResponse(ModelMessage("now"), usage=Usage(20, 2, cost=0.2)), Usage(120, 12, cost=1.2, requests=2)),
+        (ModelResponse(ModelMessage("now")), Usage(100, 10, requests=2)),
+        (ModelError("is down", provider="p"), Usage(100, 10, cost=1.0, requests=2)),
+    ],
+)
+def test_what_a_malformed_answer_consumed_counts_although_it_is_asked_for_again(then: Any, usage: Usage) -> None:
+    error = ModelError("the call is not well-formed", provider="p", retryable=True)
+    bad = ModelResponse(ModelMessage(), "error", Usage(100, 10, cost=1.0), error=error)
+    assert usage == run(Agent("a", ScriptedModel([bad, then])).run("go")).usage
+
+
 # -- limits -----------------------------------------------------------------------------------------------------
 
 
@@ -614,6 +628,7 @@ def test_a_question_answered_in_process_lets_the_call_go_on() -> None:
             Answer("x", ok=True, arguments={"amount": 3}),
             '[The arguments were changed before the call, to {"amount":3}]\npaid 3',
         ),
+        (Answer("x", ok=True, arguments={"amount": 5}), "paid 5"),
     ],
 )
 def test_an_approval_decides_about_the_call(answer: Answer, told: str) -> None:

@@ -42,6 +42,11 @@ ODD: list[tuple[Any, str]] = [
     (ModelResponse(ModelMessage(None)), "its text must be a str"),  # pyright: ignore[reportArgumentType]
     (ModelResponse(ModelMessage("x"), "weird"), "it ended with 'weird'"),  # pyright: ignore[reportArgumentType]
     (ModelResponse(ModelMessage("x"), usage={"input": 1}), "its usage is dict"),  # pyright: ignore[reportArgumentType]
+    (ModelResponse(ModelMessage("x"), usage=Usage("many")), "its usage has 'many' for input"),  # pyright: ignore[reportArgumentType]
+    (ModelResponse(ModelMessage("x"), usage=Usage(output=-5)), "its usage has -5 for output"),
+    (ModelResponse(ModelMessage("x"), usage=Usage(cached=float("nan"))), "its usage has nan for cached"),  # pyright: ignore[reportArgumentType]
+    (ModelResponse(ModelMessage("x"), usage=Usage(cost="1")), "its usage has '1' for cost"),  # pyright: ignore[reportArgumentType]
+    (ModelResponse(ModelMessage("x"), usage=Usage(requests=None)), "its usage has None for requests"),  # pyright: ignore[reportArgumentType]
     (ModelResponse(ModelMessage(calls=None)), "its calls are NoneType"),  # pyright: ignore[reportArgumentType]
     (ModelResponse(ModelMessage(calls=("pay",))), WORDS),  # pyright: ignore[reportArgumentType]
     (ModelResponse(ModelMessage(calls=(Call("", "pay", {"amount": "x"}),))), WORDS),  # pyright: ignore[reportArgumentType]
@@ -82,6 +87,18 @@ def test_a_cost_that_is_no_number_keeps_no_limit() -> None:
     dear = ModelResponse(ModelMessage(calls=(PAY,)), "tool_calls", Usage(1, 1, cost=float("nan")))
     result = Agent("a", ScriptedModel([dear] * 3), tools=[pay], limits=Limits(cost=1)).run_sync("go")
     assert (result.status, result.reason, result.usage.requests) == ("incomplete", "cost", 1)
+
+
+@pytest.mark.parametrize("spent", [None, 5, Usage(input=-1), Usage("many")])  # pyright: ignore[reportArgumentType]
+def test_a_hook_that_spends_what_cannot_be_counted_fails_the_run_and_loses_no_work(spent: Any) -> None:
+    class Spend(Hooks):
+        def before_model(self, run: RunInfo[Any], request: ModelRequest) -> None:
+            if len(request.messages) > 1:
+                run.spend(spent)
+
+    result = Agent("a", ScriptedModel([PAY, "done"]), tools=[pay], hooks=[Spend()]).run_sync("go")
+    assert (result.status, [m.output for m in result.messages if isinstance(m, ToolMessage)]) == ("failed", ["paid 5"])
+    assert "what a hook says it spent cannot be counted" in str(result.error)
 
 
 # -- hooks ------------------------------------------------------------------------------------------------------

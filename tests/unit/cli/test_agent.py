@@ -345,6 +345,50 @@ def test_open_requests_are_told_with_their_ids() -> None:
     assert "https://example.org/login" in ferrule("run", "guest", "--input", "x").stderr.splitlines()
 
 
+EXITS = """
+import sys
+
+from ferrule import Agent, tool
+from ferrule.testing import ScriptedModel, call
+
+@tool(effect="read", thread=False)
+def inline() -> None:
+    "Leave."
+    sys.exit(5)
+
+@tool(effect="read")
+def thread() -> None:
+    "Leave."
+    sys.exit(5)
+
+@tool(effect="read")
+async def step() -> None:
+    "Leave."
+    sys.exit(5)
+
+async def model(request):
+    sys.exit(5)
+
+agents = [Agent("said", model)]
+for each in (inline, thread, step):
+    globals()[each.name + "_agent"] = Agent(each.name, ScriptedModel([call(each.name), "Never."]), tools=[each])
+said = agents[0]
+"""
+
+
+@pytest.mark.parametrize("agent", ["inline", "thread", "step", "said"])
+@pytest.mark.parametrize("words", [("run", "--input", "x"), ("chat",)], ids=lambda words: words[0])
+def test_code_that_would_end_the_process_in_a_run_is_a_problem_with_code_1(
+    write: Write, agent: str, words: tuple[str, ...]
+) -> None:
+    write("exits.py", EXITS)
+    ran = ferrule("--app", "exits.py", words[0], agent, *words[1:], "-o", "jsonl", stdin="x\n")
+    *notes, problem = ran.stderr.splitlines()
+    assert (1, "internal") == (ran.code, json.loads(problem)["code"])
+    assert json.loads(problem)["detail"].startswith("SystemExit: 5. ")
+    assert [] == [note for note in notes if ("Ctrl-C" in note and "cancel" in note) or "Traceback" in note]
+
+
 @pytest.mark.usefixtures("desk")
 def test_ctrl_c_cancels_the_run_and_keeps_what_it_has_done() -> None:
     ran = ferrule("run", "stopped", "--input", "x", "-o", "json")

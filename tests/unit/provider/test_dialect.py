@@ -989,7 +989,7 @@ def test_alternatives_at_the_root_become_one_object(dialect: Dialect, keyword: s
     assert not lowered.keys() & {"anyOf", "oneOf", "allOf"}
     assert set(lowered["properties"]) == {"do", "name", "id"}
     assert lowered["required"] == (["do", "name", "id"] if dialect == "openai-strict" else ["do"])
-    assert "needs name or id" in lowered["description"]
+    assert 'needs name when do is "make", id when do is "drop"' in lowered["description"]
     if dialect not in ("openai-strict", "gemini-openapi"):
         assert accepts(lowered, {"do": "drop", "id": 1})
         assert not accepts(lowered, {"do": "other"})
@@ -1006,6 +1006,20 @@ def test_groups_of_required_properties_at_the_root_are_told() -> None:
         "properties": {"a": STRING, "b": STRING},
         "description": "(needs a or b)",
     }
+
+
+@pytest.mark.parametrize(
+    ("forms", "told"),
+    [
+        ([tool({"do": {"enum": ["all"]}}, required=["do"]), tool({"do": {"enum": ["one"]}, "id": INTEGER}, required=["do", "id"])], 'needs id when do is "one"'),
+        ([tool({"do": {"const": 1}}, required=["do"]), tool({"do": {"const": 2}}, required=["do"])], None),
+        ([tool({"do": {"const": 1}, "a": STRING}, required=["do", "a"]), tool({"do": {"const": 1}, "b": STRING}, required=["do", "b"])], "needs a or b"),
+        ([tool({"a": STRING}, required=["a"]), tool({"b": STRING})], None),
+    ],
+)  # fmt: skip
+def test_what_only_one_alternative_requires_is_told_by_the_value_that_names_it(forms: Any, told: str | None) -> None:
+    description = lower({"oneOf": forms}, "openai").schema.get("description")
+    assert (f"({told})" if told else None) == description
 
 
 def test_a_property_of_every_alternative_is_bound_by_the_object_too() -> None:

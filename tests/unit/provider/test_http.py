@@ -841,7 +841,7 @@ def test_a_url_of_a_tool_that_cannot_be_read_becomes_a_part_that_cannot_travel()
             result = messages[1]
             assert isinstance(result, ToolMessage)
             shown = show_result(result, "gemini", capabilities, wire_id="c1")
-            assert [("file", "placeholder", "c1")] == shown.sent
+            assert [("image", "placeholder", "c1")] == shown.sent
             assert ("drawn", [], []) == (shown.text, shown.native, shown.moved)
             assert len(shown.placeholders) == 1
             assert "application/x-unreadable-image" in shown.placeholders[0]

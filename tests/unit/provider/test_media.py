@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 from tests.unit.provider.adapters import EVERY_WIRE, sent
 
-from ferrule import Part, UnsupportedPartError
+from ferrule import Part, UnsupportedPartError, file
 from ferrule.content import to_dict
+from ferrule.errors import FetchError
 from ferrule.message import Call, Message, ModelMessage, ToolMessage, UserMessage, user
 from ferrule.provider import transcript
 from ferrule.provider.base import Capabilities
-from ferrule.provider.transcript import fetched
+from ferrule.provider.transcript import fetched, show_result
 
 # N native, R relocated to a user turn after the results, P a line of text; D: the URL is read first; A: only by models
 # that hear, P by others. Columns: image, PDF and audio, each as bytes and as URL.
@@ -180,6 +181,32 @@ def test_what_is_missing_is_warned_of_once_for_each_api_and_kind(caplog: pytest.
                     made(Cell(api, "tool", kind, "data", "P"), hears=False)
     told = [record.getMessage() for record in caplog.records]
     assert [(t.split()[0], "audio" in t) for t in told] == [("anthropic", True), ("groq", True), ("groq", False)]
+
+
+def test_a_part_that_could_not_be_read_is_not_said_to_be_one_that_the_api_does_not_take(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    transcript._warn_once.cache_clear()  # pyright: ignore[reportPrivateUsage]
+
+    async def fetch(url: str) -> Part:
+        raise FetchError("no")
+
+    with caplog.at_level(logging.WARNING, "ferrule.provider"):
+        asyncio.run(unread_then_untaken(fetch))
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [
+        "gemini: not every URL of the image parts of tool results can be read; the model is told what is missing.",
+        "gemini does not take every file part of a tool result; the model is told what is missing.",
+    ]
+
+
+async def unread_then_untaken(fetch: Callable[[str], Awaitable[Part]]) -> None:
+    for part in (Part("image", mimeType="image/png", url="https://x.test/a.png"), file(b"PK\x03\x04", name="a.zip")):
+        asked = Call("t1.0", "chart", "{}")
+        messages = [ToolMessage(asked, "drawn", parts=(to_dict(part),))]
+        (shown,) = await fetched(messages, "gemini", Capabilities(), fetch)
+        assert isinstance(shown, ToolMessage)
+        show_result(shown, "gemini", Capabilities(), wire_id="c1")
 
 
 @pytest.mark.parametrize("api", sorted(EVERY_WIRE.keys() - {"gemini"}))  # which may need the parameters

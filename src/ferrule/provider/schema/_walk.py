@@ -15,6 +15,7 @@ from itertools import chain, count
 from typing import Any, Literal
 
 from ferrule.provider.schema._keywords import ANNOTATIONS, MERGE, both, distinct, in_words, same, unite
+from ferrule.strict_json import dumps
 from ferrule.tool.schema.reference import (
     COMBINING,
     DEFINITIONS,
@@ -267,12 +268,27 @@ def _unite_forms(place: Place, keyword: str) -> None:
             own[name] = both(own[name], merged) if name in own else merged
     needed: list[list[str]] = [f.get("required", []) for f in forms]
     required = unite(place.schema.get("required", []), [n for n in needed[0] if all(n in names for names in needed)])
-    needs = [" and ".join(n for n in names if n not in required) for names in needed]
-    if all(needs):
-        place.words.append(f"needs {' or '.join(dict.fromkeys(needs))}")
+    place.words += _needs(forms, required)
     extra = [f.get("additionalProperties", None if own else True) for f in forms]
     closed = {"additionalProperties": not all(e is False for e in extra)} if None not in extra or any(extra) else {}
     place.schema = {**closed, **place.schema, "properties": own, **({"required": required} if required else {})}
+
+
+def _needs(forms: list[Schema], required: list[str]) -> list[str]:
+    """What one alternative requires and not all do, in words; by the value that tells it from the others."""
+    needs = [" and ".join(n for n in f.get("required", ()) if n not in required) for f in forms]
+    for name in required:
+        marks = [_only_value(f.get("properties", {}).get(name)) for f in forms]
+        if None not in marks and len({*marks}) == len(marks) > 1:
+            told = [f"{need} when {name} is {mark}" for need, mark in zip(needs, marks, strict=True) if need]
+            return [f"needs {', '.join(told)}"] if told else []
+    return [f"needs {' or '.join(dict.fromkeys(needs))}"] if all(needs) else []
+
+
+def _only_value(schema: Any) -> str | None:
+    """The one value that a property may have, as JSON; None when it may have others."""
+    values = ([schema["const"]] if "const" in schema else schema.get("enum", ())) if is_schema(schema) else ()
+    return dumps(values[0]).decode() if is_list(values) and len(values) == 1 else None
 
 
 def _form(place: Place, option: Any, at: str) -> Schema | None:
