@@ -17,7 +17,7 @@ from ferrule.content import Part, decoded_len, describe_part
 from ferrule.errors import ModelError, UsageError
 from ferrule.message import Message, ModelMessage, SystemMessage, ToolMessage
 from ferrule.provider.anthropic.answer import AnthropicDecoder, answer
-from ferrule.provider.anthropic.error import http_error
+from ferrule.provider.anthropic.error import refused
 from ferrule.provider.anthropic.turns import API, blocks, family, starts_signed
 from ferrule.provider.base import (
     Body,
@@ -205,7 +205,7 @@ class AnthropicWire(Wire):
             headers: The response headers, in lower case.
             data: The body: JSON if it is any, else text.
         """
-        return http_error(status, headers, data)
+        return refused(status, headers, data)
 
 
 class _Thought(NamedTuple):

@@ -34,7 +34,8 @@ from ferrule.provider.definition import Choice, tool_choice, tool_definitions
 from ferrule.provider.foreign import Json
 from ferrule.provider.openai_chat.answer import ChatDecoder, whole_answer
 from ferrule.provider.openai_chat.refused import refused_call
-from ferrule.provider.openai_error import model_error, read_error
+from ferrule.provider.openai_error import read_error
+from ferrule.provider.refusal import model_error
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, told_in_words, wire_id
 from ferrule.strict_json import clean, dumps, parse
