@@ -29,7 +29,7 @@ from ferrule.provider.base import (
     Settings,
     Wire,
 )
-from ferrule.provider.body import present, written
+from ferrule.provider.body import merged, present, written
 from ferrule.provider.definition import Choice, tool_choice, tool_definitions
 from ferrule.provider.foreign import Json
 from ferrule.provider.openai_chat.answer import ChatDecoder, whole_answer
@@ -187,7 +187,7 @@ class ChatWire(Wire):
         }
         if request.output is not None:
             fields["response_format"] = _response_format(request.output)
-        return Body(written({**fields, **request.settings.extra}), sent)
+        return Body(written(merged(fields, request.settings.extra)), sent)
 
     def response(self, data: Any, model: str) -> ModelResponse:
         """The answer in a response body.
