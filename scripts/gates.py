@@ -30,6 +30,14 @@ MAX_FACE_NAMES = 60
 # The table may only shrink: an entry that is no longer needed is a violation.
 LONG_FUNCTIONS: dict[str, str] = {}
 
+# Files whose names carry the sections of a docstring only where they are exported: the path -> the reason.
+# The table may only shrink, as above.
+SHORT_DOCSTRINGS: dict[str, str] = {
+    "src/ferrule/agent/loop.py": "older than the rule",
+    "src/ferrule/runtime/dispatch.py": "older than the rule",
+    "src/ferrule/tool/body/attempt.py": "older than the rule",
+}
+
 # Put together here so that this file does not contain what it looks for.
 _HOSTS = "|".join(re.escape(".".join(labels)) for labels in (("pypi", "org"), ("pythonhosted", "org"), ("npm" + "js",)))
 _HOST_PATTERN = re.compile(_HOSTS.encode(), re.IGNORECASE)
@@ -185,13 +193,21 @@ def is_private(source: Source) -> bool:
     return any(part.startswith("_") and not part.endswith("__") for part in source.module.split("."))
 
 
-def check_docstrings(source: Source) -> Iterator[Violation]:
-    """Every public name of a public module is described."""
+def check_docstrings(source: Source, short: Mapping[str, str]) -> Iterator[Violation]:
+    """Every public name of a public module has a docstring that says all a caller needs."""
     if is_private(source):
         return
-    if ast.get_docstring(source.tree) is None:
+    doc = ast.get_docstring(source.tree)
+    if doc is None:
         yield source.violation(None, "module has no docstring")
     yield from missing_docstrings(source, source.tree.body, "")
+    missing = list(missing_sections(source, source.tree.body, "", dated=says_since(doc)))
+    if source.path not in short:
+        yield from missing
+    elif not missing:
+        yield source.violation(None, f"SHORT_DOCSTRINGS of {THIS} lists it, though nothing is missing; remove it")
+    elif not short[source.path].strip():
+        yield source.violation(None, f"SHORT_DOCSTRINGS of {THIS} gives no reason for it")
 
 
 def missing_docstrings(source: Source, body: Sequence[ast.stmt], prefix: str) -> Iterator[Violation]:
@@ -203,6 +219,100 @@ def missing_docstrings(source: Source, body: Sequence[ast.stmt], prefix: str) ->
             yield source.violation(node, f"{name} has no docstring")
         if isinstance(node, ast.ClassDef):
             yield from missing_docstrings(source, node.body, name + ".")
+
+
+def missing_sections(source: Source, body: Sequence[ast.stmt], prefix: str, *, dated: bool) -> Iterator[Violation]:
+    """What docstrings leave out: `Args` of whatever takes arguments, `Raises` of what a body raises itself, and since.
+
+    What a class or a module says of since holds for what is in it. The docstring of a command is its help, and says
+    nothing in this form; its arguments have a help each.
+    """
+    for node in definitions(body):
+        if node.name.startswith("_") or not documents_itself(node) or "command" in decorators(node):
+            continue
+        name, doc = prefix + node.name, ast.get_docstring(node)
+        if doc is None:
+            continue  # reported by missing_docstrings
+        if not (dated or says_since(doc)):
+            yield source.violation(node, f"docstring of {name} has no line 'Since <version>'")
+        if isinstance(node, ast.ClassDef):
+            yield from check_constructor(source, node)
+            yield from missing_sections(source, node.body, name + ".", dated=True)
+        else:
+            yield from check_function(source, node, name, doc, method=bool(prefix))
+
+
+def says_since(doc: str | None) -> bool:
+    return re.search(r"^Since \d", doc or "", re.MULTILINE) is not None
+
+
+def check_function(source: Source, node: Function, name: str, doc: str, *, method: bool) -> Iterator[Violation]:
+    if parameters(node, method=method) and not has_section(doc, "Args"):
+        yield source.violation(node, f"docstring of {name} has no section 'Args:'")
+    if raises(node) and not has_section(doc, "Raises"):
+        yield source.violation(node, f"docstring of {name} has no section 'Raises:', but raises {raises(node)[0]}")
+
+
+def check_constructor(source: Source, node: ast.ClassDef) -> Iterator[Violation]:
+    """What a constructor takes and raises is said by the class, or by the constructor itself."""
+    methods = [child for child in definitions(node.body) if isinstance(child, Function) and documents_itself(child)]
+    constructors = [method for method in methods if method.name in {"__init__", "__new__", "__post_init__"}]
+    docs = [ast.get_docstring(place) or "" for place in (node, *constructors)]
+    takes = any(parameters(method, method=True) for method in constructors if method.name != "__post_init__")
+    takes = takes or bool(undescribed_fields(node))
+    if takes and not any(has_section(doc, "Args") or has_section(doc, "Attributes") for doc in docs):
+        yield source.violation(node, f"docstring of {node.name} has no section 'Args:' for its constructor")
+    raised = [name for method in constructors for name in raises(method)]
+    if raised and not any(has_section(doc, "Raises") for doc in docs):
+        what = f"docstring of {node.name} has no section 'Raises:', but its constructor raises {raised[0]}"
+        yield source.violation(node, what)
+
+
+def undescribed_fields(node: ast.ClassDef) -> list[str]:
+    """The public fields of a dataclass that no string literal below them describes."""
+    bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
+    if "dataclass" not in decorators(node) and not bases & {"BaseModel", "NamedTuple"}:
+        return []
+    found: list[str] = []
+    for field, after in zip(node.body, [*node.body[1:], None], strict=True):
+        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+            continue
+        described = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+        hidden = "ClassVar" in ast.unparse(field.annotation) or "init=False" in ast.unparse(field)
+        if not (described or hidden or field.target.id.startswith("_")):
+            found.append(field.target.id)
+    return found
+
+
+def parameters(node: Function, *, method: bool) -> list[str]:
+    """The names of the parameters, self and cls left out."""
+    args = node.args
+    names = [arg.arg for arg in (*args.posonlyargs, *args.args)]
+    if method and "staticmethod" not in decorators(node):
+        names = names[1:]
+    return names + [arg.arg for arg in (args.vararg, *args.kwonlyargs, args.kwarg) if arg]
+
+
+def raises(node: Function) -> list[str]:
+    """The exception classes raised by the function's own statements; private ones and NotImplementedError left out."""
+    found: list[str] = []
+    waiting: list[ast.AST] = [*node.body]
+    while waiting:
+        child = waiting.pop(0)
+        if isinstance(child, Definition | ast.Lambda):
+            continue
+        waiting.extend(ast.iter_child_nodes(child))
+        if not isinstance(child, ast.Raise) or child.exc is None:
+            continue
+        target = child.exc.func if isinstance(child.exc, ast.Call) else child.exc
+        name = ast.unparse(target).rpartition(".")[-1]
+        if name[:1].isupper() and name != "NotImplementedError":
+            found.append(name)
+    return found
+
+
+def has_section(doc: str, name: str) -> bool:
+    return re.search(rf"^{name}:\s*$", doc, re.MULTILINE) is not None
 
 
 # --- the face ---
@@ -293,107 +403,16 @@ def imported_module(source: Source, node: ast.ImportFrom) -> str:
 
 
 def check_exports(face: Face, sources: Sources) -> Iterator[Violation]:
-    """Exported classes and functions carry the full docstring."""
+    """Exported names are where they are said to be, and carry the full docstring wherever that is."""
     for name, module in face.homes.items():
         found = find(sources, module, name)
         if found is None:
             yield Violation(FACE, 1, f"_HOME says {name} lives in {module}, where it is not defined")
             continue
         source, node = found
-        if isinstance(node, ast.ClassDef):
-            yield from check_class(source, node)
-        elif isinstance(node, Function):
-            yield from check_function(source, node, node.name)
-        if isinstance(node, Definition):
-            yield from check_since(source, node)
-
-
-def check_since(source: Source, node: Definition) -> Iterator[Violation]:
-    doc = ast.get_docstring(node)
-    if doc is None:
-        yield source.violation(node, f"{node.name} has no docstring")
-    elif not re.search(r"^Since \d", doc, re.MULTILINE):
-        yield source.violation(node, f"docstring of {node.name} has no line 'Since <version>'")
-
-
-def check_function(source: Source, node: Function, name: str, *, method: bool = False) -> Iterator[Violation]:
-    doc = ast.get_docstring(node)
-    if doc is None:
-        return  # reported by check_docstrings or check_since
-    if parameters(node, method=method) and not has_section(doc, "Args"):
-        yield source.violation(node, f"docstring of {name} has no section 'Args:'")
-    if raises(node) and not has_section(doc, "Raises"):
-        yield source.violation(node, f"docstring of {name} has no section 'Raises:', but raises {raises(node)[0]}")
-
-
-def check_class(source: Source, node: ast.ClassDef) -> Iterator[Violation]:
-    methods = [child for child in definitions(node.body) if isinstance(child, Function)]
-    yield from check_constructor(source, node, methods)
-    for method in methods:
-        if not method.name.startswith("_") and documents_itself(method):
-            yield from check_function(source, method, f"{node.name}.{method.name}", method=True)
-
-
-def check_constructor(source: Source, node: ast.ClassDef, methods: Sequence[Function]) -> Iterator[Violation]:
-    """What a constructor takes and raises is said by the class, or by the constructor itself."""
-    constructors = [method for method in methods if method.name in {"__init__", "__new__", "__post_init__"}]
-    constructors = [method for method in constructors if documents_itself(method)]
-    docs = [ast.get_docstring(place) or "" for place in (node, *constructors)]
-    takes = any(parameters(method, method=True) for method in constructors if method.name != "__post_init__")
-    takes = takes or bool(undescribed_fields(node))
-    if takes and not any(has_section(doc, "Args") or has_section(doc, "Attributes") for doc in docs):
-        yield source.violation(node, f"docstring of {node.name} has no section 'Args:' for its constructor")
-    raised = [name for method in constructors for name in raises(method)]
-    if raised and not any(has_section(doc, "Raises") for doc in docs):
-        what = f"docstring of {node.name} has no section 'Raises:', but its constructor raises {raised[0]}"
-        yield source.violation(node, what)
-
-
-def undescribed_fields(node: ast.ClassDef) -> list[str]:
-    """The public fields of a dataclass that no string literal below them describes."""
-    bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
-    if "dataclass" not in decorators(node) and not bases & {"BaseModel", "NamedTuple"}:
-        return []
-    found: list[str] = []
-    for field, after in zip(node.body, [*node.body[1:], None], strict=True):
-        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
-            continue
-        described = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-        hidden = "ClassVar" in ast.unparse(field.annotation) or "init=False" in ast.unparse(field)
-        if not (described or hidden or field.target.id.startswith("_")):
-            found.append(field.target.id)
-    return found
-
-
-def parameters(node: Function, *, method: bool) -> list[str]:
-    """The names of the parameters, self and cls left out."""
-    args = node.args
-    names = [arg.arg for arg in (*args.posonlyargs, *args.args)]
-    if method and "staticmethod" not in decorators(node):
-        names = names[1:]
-    return names + [arg.arg for arg in (args.vararg, *args.kwonlyargs, args.kwarg) if arg]
-
-
-def raises(node: Function) -> list[str]:
-    """The exception classes raised by the function's own statements; private ones and NotImplementedError left out."""
-    found: list[str] = []
-    waiting: list[ast.AST] = [*node.body]
-    while waiting:
-        child = waiting.pop(0)
-        if isinstance(child, Definition | ast.Lambda):
-            continue
-        waiting.extend(ast.iter_child_nodes(child))
-        if not isinstance(child, ast.Raise) or child.exc is None:
-            continue
-        target = child.exc.func if isinstance(child.exc, ast.Call) else child.exc
-        name = ast.unparse(target).rpartition(".")[-1]
-        if name[:1].isupper() and name != "NotImplementedError":
-            found.append(name)
-    return found
-
-
-def has_section(doc: str, name: str) -> bool:
-    return re.search(rf"^{name}:\s*$", doc, re.MULTILINE) is not None
+        yield from missing_sections(source, [node], "", dated=False)
+        if isinstance(node, Definition) and ast.get_docstring(node) is None:
+            yield source.violation(node, f"{node.name} has no docstring")
 
 
 # --- the whole tree ---
@@ -431,14 +450,18 @@ def check_tree(root: Path) -> Iterator[Violation]:
                 yield Violation(path, line, f"names {kind}: {match.group().decode()}")
 
 
-def check(root: Path, long_functions: Mapping[str, str] = LONG_FUNCTIONS) -> list[Violation]:
+def check(
+    root: Path,
+    long_functions: Mapping[str, str] = LONG_FUNCTIONS,
+    short_docstrings: Mapping[str, str] = SHORT_DOCSTRINGS,
+) -> list[Violation]:
     """All violations of a checkout, sorted by place."""
     loaded = list(load(root))
     found = {item for item in loaded if isinstance(item, Violation)}
     sources = {item.module: item for item in loaded if isinstance(item, Source)}
     found.update(check_size(sources, long_functions), check_tree(root))
     for source in sources.values():
-        found.update(check_docstrings(source))
+        found.update(check_docstrings(source, short_docstrings))
     face = read_face(sources)
     if isinstance(face, Violation):
         found.add(face)

@@ -45,7 +45,6 @@ def _package(name: str) -> Callable[[], bool]:
 
 NEEDS = {
     "git": Need(_command("git"), "install the package git"),
-    "node": Need(_command("node"), "install the package nodejs"),
     "numpy": Need(_package("numpy"), "pip install -r requirements/dev.txt"),
     "pandas": Need(_package("pandas"), "pip install -r requirements/dev.txt"),
 }

@@ -96,12 +96,19 @@ def change(root: Path, path: str, old: str, new: str) -> None:
     (root / path).write_text(text.replace(old, new), encoding="utf-8")
 
 
-def found(root: Path, long_functions: dict[str, str] | None = None) -> list[str]:
-    return [str(violation) for violation in gates.check(root, long_functions or {})]
+def found(
+    root: Path, long_functions: dict[str, str] | None = None, short_docstrings: dict[str, str] | None = None
+) -> list[str]:
+    return [str(violation) for violation in gates.check(root, long_functions or {}, short_docstrings or {})]
 
 
 def function(name: str, lines: int) -> str:
     return f'def {name}() -> None:\n    """Count."""\n' + "    print()\n" * (lines - 1)
+
+
+def module(title: str) -> str:
+    """The head of a module whose names are all as old as it is."""
+    return f'"""{title}.\n\nSince 0.1.\n"""\n'
 
 
 def test_clean_tree_passes(tree: Path) -> None:
@@ -131,17 +138,17 @@ def test_file_that_does_not_parse_is_named(tree: Path) -> None:
 def test_long_function_is_found_and_docstring_lines_do_not_count(tree: Path) -> None:
     shorter = "".join(function(f"short_{number}", 2) for number in range(20))
     doc = '"""Count.\n' + "\n" * 50 + '    """'
-    write(tree, "src/ferrule/long.py", f'"""Long."""\n{shorter}' + function("most", 60).replace('"""Count."""', doc))
+    write(tree, "src/ferrule/long.py", module("Long") + shorter + function("most", 60).replace('"""Count."""', doc))
     assert found(tree) == []
-    write(tree, "src/ferrule/long.py", f'"""Long."""\n{shorter}' + function("more", 61))
+    write(tree, "src/ferrule/long.py", module("Long") + shorter + function("more", 61))
     assert [line.partition(";")[0] for line in found(tree)] == [
-        "src/ferrule/long.py:62: more has 61 lines, at most 60 are allowed"
+        "src/ferrule/long.py:65: more has 61 lines, at most 60 are allowed"
     ]
 
 
 def test_listed_long_function_passes_only_with_a_reason(tree: Path) -> None:
     shorter = "".join(function(f"short_{number}", 2) for number in range(20))
-    write(tree, "src/ferrule/long.py", f'"""Long."""\n{shorter}' + function("table", 61))
+    write(tree, "src/ferrule/long.py", module("Long") + shorter + function("table", 61))
     key = "src/ferrule/long.py:table"
     assert found(tree, {key: "one table, read from top to bottom"}) == []
     assert found(tree, {key: " "}) == [
@@ -157,7 +164,7 @@ def test_exception_that_is_no_longer_needed_is_found(tree: Path, name: str) -> N
 
 
 def test_ninetieth_percentile_over_thirty_lines_is_found(tree: Path) -> None:
-    write(tree, "src/ferrule/long.py", '"""Long."""\n' + function("one", 31) + function("two", 40))
+    write(tree, "src/ferrule/long.py", module("Long") + function("one", 31) + function("two", 40))
     (line,) = found(tree)
     assert line.startswith("src/ferrule:1: 90th percentile of function length is 40 lines, at most 30 are allowed")
     assert "src/ferrule/long.py:two (40), src/ferrule/long.py:one (31)" in line
@@ -200,7 +207,7 @@ def test_every_public_name_needs_a_docstring(tree: Path) -> None:
     ],
 )
 def test_private_and_inherited_names_need_none(tree: Path, text: str) -> None:
-    write(tree, "src/ferrule/box2.py", f'"""More."""\n{text}\n')
+    write(tree, "src/ferrule/box2.py", f"{module('More')}{text}\n")
     assert found(tree) == []
 
 
@@ -226,9 +233,67 @@ def test_exported_name_needs_the_full_docstring(tree: Path, old: str, new: str, 
     assert expected in line
 
 
-def test_name_that_is_not_exported_needs_no_sections(tree: Path) -> None:
-    write(tree, "src/ferrule/inner.py", '"""Inner."""\ndef f(x):\n    """Do."""\n    raise ValueError(x)\n')
+INNER = """def f(x):
+    \"\"\"Do.
+
+    Args:
+        x: What.
+
+    Raises:
+        ValueError: Always.
+
+    Since 0.1.
+    \"\"\"
+    raise ValueError(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "expected"),
+    [
+        ("    Args:\n        x: What.\n\n", "docstring of f has no section 'Args:'"),
+        (
+            "    Raises:\n        ValueError: Always.\n\n",
+            "docstring of f has no section 'Raises:', but raises ValueError",
+        ),
+        ("    Since 0.1.\n", "docstring of f has no line 'Since <version>'"),
+    ],
+)
+def test_name_that_is_not_exported_needs_the_full_docstring_too(tree: Path, old: str, expected: str) -> None:
+    path = "src/ferrule/inner.py"
+    write(tree, path, f'"""Inner."""\n{INNER}')
     assert found(tree) == []
+    change(tree, path, old, "")
+    assert found(tree) == [f"{path}:2: {expected}"]
+    assert found(tree, short_docstrings={path: "a reason"}) == []
+
+
+def test_what_a_module_or_a_class_says_of_since_holds_for_what_is_in_it(tree: Path) -> None:
+    inner = 'class A:\n    """A.%s"""\n    def m(self):\n        """M."""\n'
+    write(tree, "src/ferrule/inner.py", module("Inner") + inner % "")
+    assert found(tree) == []
+    write(tree, "src/ferrule/inner.py", '"""Inner."""\n' + inner % "\n\n    Since 0.1.\n    ")
+    assert found(tree) == []
+    write(tree, "src/ferrule/inner.py", '"""Inner."""\n' + inner % "")
+    assert found(tree) == ["src/ferrule/inner.py:2: docstring of A has no line 'Since <version>'"]
+
+
+def test_docstring_of_a_command_is_its_help_and_needs_no_sections(tree: Path) -> None:
+    write(tree, "src/ferrule/inner.py", '"""Inner."""\n@command(group, "ls")\ndef f(x):\n    """List."""\n')
+    assert found(tree) == []
+
+
+def test_listed_file_may_leave_sections_out_but_no_docstring_and_only_with_a_reason(tree: Path) -> None:
+    path = "src/ferrule/inner.py"
+    write(tree, path, '"""Inner."""\ndef f(x):\n    """Do."""\ndef g(): ...\n')
+    assert found(tree, short_docstrings={path: "a reason"}) == [f"{path}:4: g has no docstring"]
+    write(tree, path, '"""Inner."""\ndef f(x):\n    """Do."""\n')
+    told = f"{path}:1: SHORT_DOCSTRINGS of scripts/gates.py"
+    assert found(tree, short_docstrings={path: " "}) == [f"{told} gives no reason for it"]
+    write(tree, path, f'"""Inner."""\n{INNER}')
+    assert found(tree, short_docstrings={path: "a reason"}) == [
+        f"{told} lists it, though nothing is missing; remove it"
+    ]
 
 
 def test_dataclass_fields_may_be_described_below_each_field(tree: Path) -> None:

@@ -33,7 +33,11 @@ class BinaryReadable(Protocol):
     """
 
     def read(self, size: int = -1, /) -> bytes:
-        """Give the bytes that are left."""
+        """Give the bytes that are left.
+
+        Args:
+            size: Most bytes; negative for all.
+        """
         ...
 
 

@@ -170,6 +170,9 @@ class Completion(NamedTuple):
 class Cancelled(NamedTuple):
     """The outcome that tells a machine to come to an end: calls in flight are settled, no further ones are made.
 
+    Args:
+        by: Who cancelled the run; "" when nobody says.
+
     Since 0.1.
     """
 

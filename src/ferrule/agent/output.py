@@ -17,7 +17,10 @@ else:
 
 
 class InvalidOutput(Exception):
-    """An answer does not fit; the text says how, for the model."""
+    """An answer does not fit; the text says how, for the model.
+
+    Since 0.1.
+    """
 
 
 class Output:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Coroutine, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -25,7 +24,9 @@ from ferrule.exception import describe_exception
 from ferrule.lazy import LazyModule
 from ferrule.result import ToolResult
 from ferrule.strict_json import parse, plain
+from ferrule.tool.body.attempt import unknown
 from ferrule.tool.context import Context
+from ferrule.tool.invoke import is_approval_due
 from ferrule.tool.schema.arguments import InvalidArguments, read
 from ferrule.tool.tool import Tool, ToolDefinition
 
@@ -179,8 +180,8 @@ def _call(
     try:
         return _settled(session, tool.call(arguments, context))
     except KeyboardInterrupt:
-        left = "" if tool.effect == "read" else "; its effect may have happened"
-        raise Interrupted(f"interrupted while tool {name!r} ran{left}.") from None
+        text = f"interrupted while tool {name!r} ran"
+        raise Interrupted(f"{text}." if tool.effect == "read" else unknown(text).output) from None
 
 
 def _settled(session: Session, work: Coroutine[Any, Any, T]) -> T | ToolResult:
@@ -192,16 +193,11 @@ def _settled(session: Session, work: Coroutine[Any, Any, T]) -> T | ToolResult:
 
 
 async def _needs_approval(tool: Tool, arguments: Arguments) -> bool:
-    if not tool.approval:
-        return False
     try:
         values, _ = read(tool.parameters, arguments, omit_blank=tool.omit_blank)
     except InvalidArguments:
         return False  # the call itself says so, and never starts
-    if not callable(tool.approval):
-        return True
-    needed = tool.approval(tool.whole(values))
-    return bool(await needed if inspect.isawaitable(needed) else needed)
+    return await is_approval_due(tool, values)
 
 
 def _approved(session: Session, name: str, tool: Tool, arguments: Arguments, context: Context[Any]) -> bool:

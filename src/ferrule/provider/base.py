@@ -40,7 +40,8 @@ class Settings:
         download: Whether the URL of every part is read here, through the guard of addresses, and its bytes are sent;
             else a provider reads those itself that it can.
         timeout: Seconds until a whole answer is given up; of a stream, until its first event, and between two events.
-        extra: More keys for the request body, as the provider spells them; they win.
+        extra: More keys for the request body, as the provider spells them; they win. An object is merged with ours,
+            key by key and at any depth, unless it names another `type`; a list or any other value replaces ours.
         headers: More HTTP headers.
 
     Raises:

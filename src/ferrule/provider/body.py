@@ -26,7 +26,7 @@ def present(fields: Json) -> Json:
 
 
 def merged(ours: Json, theirs: Mapping[str, Any]) -> Json:
-    """Both objects in one; where both say something theirs wins, but objects are merged, key by key.
+    """Both objects in one, as `Settings.extra` says: objects are merged key by key, of all else theirs wins.
 
     Args:
         ours: The object made from a request.
@@ -37,7 +37,9 @@ def merged(ours: Json, theirs: Mapping[str, Any]) -> Json:
     both = {**ours, **theirs}
     for key in ours.keys() & theirs.keys():
         if isinstance(ours[key], dict) and isinstance(theirs[key], Mapping):
-            both[key] = merged(cast("Json", ours[key]), cast("Mapping[str, Any]", theirs[key]))
+            mine, yours = cast("Json", ours[key]), cast("Mapping[str, Any]", theirs[key])
+            if yours.get("type", mine.get("type")) == mine.get("type"):  # else keys of one kind would stand in another
+                both[key] = merged(mine, yours)
     return both
 
 

@@ -1,4 +1,4 @@
-"""What a refusal of an OpenAI-like server means, and whether to wait and ask again.
+"""What a refusal of an OpenAI-like server says.
 
 Servers copy OpenAI's shape loosely, so one reader takes all of them: nested or
 flat, a code in words or in digits, a text, a page of HTML from a proxy.
@@ -8,34 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
-from ferrule.errors import JSONSyntaxError, ModelError
+from ferrule.errors import JSONSyntaxError
 from ferrule.provider.foreign import as_object, as_one, as_text
-from ferrule.provider.http.retry_after import retry_after
-from ferrule.provider.refusal import reason, retryable
+from ferrule.provider.refusal import Said
 from ferrule.strict_json import clean, parse
 
 REFUSED_CALL: Final = "tool_use_failed"
-_SPENT = frozenset({"insufficient_quota"})
-
-
-class Said(NamedTuple):
-    """What an error body says.
-
-    Args:
-        message: For people, as the server wrote it.
-        code: The server's word for it, else its type.
-        status: The HTTP status it names, if any.
-        failed: The text of a call that the server did not take; None when the body has no such field.
-
-    Since 0.1.
-    """
-
-    message: str
-    code: str | None = None
-    status: int | None = None
-    failed: str | None = None
 
 
 def read_error(data: Any) -> Said:
@@ -58,7 +38,8 @@ def read_error(data: Any) -> Said:
         _message(inner),
         word[:100] if isinstance(word, str) else None,
         next((status for n in numbers if (status := _status(n))), None),
-        _text(inner.get("failed_generation")),
+        again=True if word == REFUSED_CALL else None,  # the model's slip, not the request's: it may say it better
+        failed=_text(inner.get("failed_generation")),
     )
 
 
@@ -100,35 +81,3 @@ def _upstream(metadata: Mapping[str, Any]) -> str:
             raw = read_error(parse(raw)).message
     told = raw if isinstance(raw, str) else ""
     return f"({name}: {told})" if name else told
-
-
-def model_error(provider: str, status: int | None, headers: Mapping[str, str], said: Said) -> ModelError:
-    """The error that a refusal is.
-
-    Args:
-        provider: Name of the provider.
-        status: The HTTP status; None inside a stream, unless the error names one.
-        headers: The response headers, in lower case.
-        said: What the body says.
-
-    Since 0.1.
-    """
-    known = said.status if status is None or status < 400 else status
-    wait = retry_after(headers)
-    return ModelError(
-        reason(known, said.message, code=said.code),
-        provider=provider,
-        status=known,
-        code=said.code,
-        request_id=headers.get("x-request-id"),
-        retryable=_retryable(known, headers, said.code, wait),
-        retry_after=wait,
-    )
-
-
-def _retryable(status: int | None, headers: Mapping[str, str], code: str | None, wait: float | None) -> bool:
-    if code == REFUSED_CALL:
-        return True  # the model's slip, not the request's: it may say it better
-    if code in _SPENT:
-        return False
-    return wait is not None if status == 402 else retryable(status, headers)

@@ -1,20 +1,23 @@
 """What all providers' refusals have in common: what to mend, what may be repeated of their words, when to ask again.
 
-A provider's own sentence often is the only thing that tells what is wrong, so
-it is shown. But it may quote the request, and an error must hold no prompt. So
-what stands in quotation marks or braces is shown only when it looks like a
-name, and whatever the transcript says is taken out.
+An adapter reads the body, each API in its own shape; what follows from it is
+decided here. A provider's own sentence often is the only thing that tells what
+is wrong, so it is shown. But it may quote the request, and an error must hold
+no prompt. So what stands in quotation marks or braces is shown only when it
+looks like a name, and whatever the transcript says is taken out.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from ferrule.content import Part
+from ferrule.errors import ModelError
 from ferrule.message import ModelMessage
 from ferrule.provider.base import ModelRequest
+from ferrule.provider.http.retry_after import retry_after
 from ferrule.redact import scrub
 from ferrule.strict_json import clean
 
@@ -52,7 +55,18 @@ _TOLD: Final = (
         _WHAT[404],
     ),
 )
-_SPENT: Final = re.compile(r"insufficient_quota|billing_(?:hard_limit_reached|not_active)|credit balance is too low")
+# What is used up does not come back by waiting, whatever the status.
+_SPENT: Final = (
+    (
+        re.compile(r"insufficient_quota|billing_(?:hard_limit_reached|not_active)|credit balance is too low"),
+        _WHAT[402],
+    ),
+    (
+        re.compile(r"(?:enforced|contract)_spend_limit_reached"),
+        "the spend limit is reached. Raise it, or wait until it starts anew",
+    ),
+)
+_REQUEST_IDS: Final = ("request-id", "x-request-id")  # the second may be of a proxy in between
 _UNCLEAR: Final = frozenset({None, 400, 413, 422, 500})
 _QUOTE = re.compile(r"(?<!\w)([\"'`“])(.*?)(?:(?:\1|”)(?!\w)|$)", re.DOTALL)
 _BRACES = re.compile(r"\{.*(?:\}|$)|\[[^\[\]\s]*\s[^\[\]]*(?:\]|$)", re.DOTALL)
@@ -61,32 +75,77 @@ _WORD = re.compile(r"\w+")
 _RUN: Final = 4  # so many words in a row that the transcript has too are a quotation
 
 
-def reason(status: int | None, message: str, what: str = "", code: str | None = None) -> str:
-    """What happened and what to do about it, with the provider's words as far as they may be repeated.
+class Said(NamedTuple):
+    """What the body of a refusal says.
 
     Args:
-        status: The HTTP status, or the one that an error inside a stream stands for.
-        message: What the provider says.
-        what: What happened, where the status does not say it.
-        code: The provider's word for it.
+        message: For people, as the server wrote it.
+        code: The server's word for it.
+        status: The HTTP status it names; it counts where the answer itself is no refusal, as inside a stream.
+        like: The HTTP status it is like, where neither it nor the answer has one.
+        request_id: The provider's id of the request.
+        what: What happened, where neither the status nor the words tell.
+        again: Whether asking again may help, where the body tells and the status does not.
+        wait: Seconds to wait before that.
+        failed: The text of a call that the server did not take; None when the body has no such field.
 
     Since 0.1.
     """
-    known = (
-        _told(status, code, message)
-        or _WHAT.get(status or 0)
-        or ("the request was refused" if status and status < 500 else "the server failed")
+
+    message: str
+    code: str | None = None
+    status: int | None = None
+    like: int | None = None
+    request_id: str | None = None
+    what: str = ""
+    again: bool | None = None
+    wait: float | None = None
+    failed: str | None = None
+
+
+def model_error(provider: str, status: int | None, headers: Mapping[str, str], said: Said) -> ModelError:
+    """The error that a refusal is.
+
+    Args:
+        provider: Name of the provider.
+        status: The HTTP status; None inside an answer.
+        headers: The response headers, in lower case.
+        said: What the body says.
+
+    Since 0.1.
+    """
+    known = said.status if status is None or status < 400 else status
+    meant = said.like if known is None else known
+    asked = retry_after(headers)
+    wait = said.wait if asked is None else asked
+    spent = _told(_SPENT, said)
+    what = said.what or spent or (_told(_TOLD, said) if meant in _UNCLEAR else None) or _WHAT.get(meant or 0)
+    return ModelError(
+        f"{what or ('the request was refused' if meant and meant < 500 else 'the server failed')}: "
+        f"{_shown(said.message)}",
+        provider=provider,
+        status=known,
+        code=said.code,
+        request_id=request_id(headers) or said.request_id,
+        retryable=said.again if said.again is not None else not spent and _retryable(meant, headers, wait),
+        retry_after=wait,
     )
-    return f"{what or known}: {_shown(message)}"
 
 
-def _told(status: int | None, code: str | None, message: str) -> str | None:
-    said = f"{code} {message[: 4 * MAX_SAID]}".lower()
-    if _SPENT.search(said):
-        return _WHAT[402]
-    if status not in _UNCLEAR:
-        return None
-    return next((what for pattern, what in _TOLD if pattern.search(said)), None)
+def request_id(headers: Mapping[str, str]) -> str | None:
+    """The provider's id of a request.
+
+    Args:
+        headers: The response headers, in lower case.
+
+    Since 0.1.
+    """
+    return next((headers[name][:200] for name in _REQUEST_IDS if headers.get(name)), None)
+
+
+def _told(table: tuple[tuple[re.Pattern[str], str], ...], said: Said) -> str | None:
+    text = f"{said.code} {said.message[: 4 * MAX_SAID]}".lower()
+    return next((what for pattern, what in table if pattern.search(text)), None)
 
 
 def _shown(message: str) -> str:
@@ -146,16 +205,11 @@ def _sayings(request: ModelRequest) -> Iterator[str]:
             yield (part.text if isinstance(part, Part) else cast("Any", part).get("text")) or ""
 
 
-def retryable(status: int | None, headers: Mapping[str, str]) -> bool:
-    """Whether the same request may succeed later, as the status and the server's own advice say.
-
-    Args:
-        status: The HTTP status, or the one that an error inside a stream stands for.
-        headers: The response headers, in lower case.
-
-    Since 0.1.
-    """
+def _retryable(status: int | None, headers: Mapping[str, str], wait: float | None) -> bool:
+    """Whether the same request may succeed later, as the status and the server's own advice say."""
     if status in FINAL:
         return False
+    if status == 402:
+        return wait is not None
     advice = headers.get("x-should-retry", "").lower()
     return advice == "true" if advice in ("true", "false") else status in _AGAIN

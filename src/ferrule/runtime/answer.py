@@ -35,6 +35,8 @@ async def asked(ask: OnRequest, request: Request) -> Answer | None:
         RequestError: It is for another request, for something else than what was shown, or does not fit.
         ToolDefinitionError: The request's schema is none.
         UsageError: It is no answer.
+
+    Since 0.1.
     """
     if _has_expired(request):
         return _nobodys(request)
@@ -74,6 +76,8 @@ def seconds_until(time: str) -> float:
 
     Args:
         time: RFC 3339, with offset.
+
+    Since 0.1.
     """
     return (parse_time(time) - dt.datetime.now(dt.UTC)).total_seconds()
 

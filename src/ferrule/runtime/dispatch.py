@@ -6,7 +6,6 @@ completed with, or `PARKED` when that takes an answer which nobody has given yet
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -28,7 +27,7 @@ from ferrule.strict_json import dumps, plain
 from ferrule.suspension import Answer, Request
 from ferrule.tool.body.attempt import is_unknown
 from ferrule.tool.context import Context
-from ferrule.tool.invoke import execute, not_called
+from ferrule.tool.invoke import execute, is_approval_due, not_called
 from ferrule.tool.schema.arguments import InvalidArguments, read
 from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
@@ -465,12 +464,8 @@ def _again(tool: Tool, result: ToolResult, attempt: int) -> float | None:
 
 
 async def _is_due(tool: Tool, values: dict[str, Any]) -> bool:
-    rule = tool.approval
-    if not callable(rule):
-        return bool(rule)
     try:
-        due = rule(tool.whole(values))
-        return bool(await due if inspect.isawaitable(due) else due)
+        return await is_approval_due(tool, values)
     except Exception as error:  # a rule that cannot decide leaves the decision to a person
         log = logging.getLogger("ferrule.run")
         log.warning("the approval rule of tool %r raised %s: a person is asked.", tool.name, type(error).__name__)

@@ -51,5 +51,8 @@ class RunInfo(Generic[Deps]):
 
 
 def new_run_id() -> str:
-    """A fresh id for a run."""
+    """A fresh id for a run.
+
+    Since 0.1.
+    """
     return f"run_{os.urandom(8).hex()}"

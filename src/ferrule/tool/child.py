@@ -1,8 +1,8 @@
-"""The child's side of a call in a process of its own: find the function, call it, answer.
+"""The child's side of a call in a process of its own: find the tool, call it, answer.
 
-A function travels by its address, `module:qualname`; `address_of` says it here,
+A tool travels by its address, `module:qualname`; `address_of` says it here,
 `find` follows it there. The answer goes out on what was standard output when
-the process began; whatever the function prints ends up on standard error.
+the process began; whatever its function prints ends up on standard error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.errors import ToolDefinitionError
@@ -19,11 +19,12 @@ from ferrule.exception import classify, describe_exception, proves_nothing
 from ferrule.lazy import LazyModule
 from ferrule.strict_json import dumps, is_a, typed
 from ferrule.tool.body.value import GENERATOR, consume, exhaust, is_live
-from ferrule.tool.schema.arguments import SchemaParameters, read
-from ferrule.tool.tool import FunctionTool
+from ferrule.tool.schema.arguments import read
 
 if TYPE_CHECKING:
     import asyncio
+
+    from ferrule.tool.tool import FunctionTool
 else:
     asyncio = LazyModule("asyncio")
 
@@ -44,22 +45,11 @@ def find(address: str) -> object:
     return functools.reduce(getattr, qualname.split("."), cast("object", importlib.import_module(module)))
 
 
-def function_of(found: object) -> object:
-    """The function inside a tool; anything else is returned as it is.
+def address_of(tool: FunctionTool[..., Any]) -> str:
+    """Where another process finds a tool.
 
     Args:
-        found: A tool, a function, or whatever stood at an address.
-
-    Since 0.1.
-    """
-    return cast("FunctionTool[..., Any]", found).function if isinstance(found, FunctionTool) else found
-
-
-def address_of(function: object) -> str:
-    """Where another process finds a function or tool.
-
-    Args:
-        function: The function or the tool.
+        tool: The tool.
 
     Returns:
         `module:qualname`.
@@ -69,42 +59,35 @@ def address_of(function: object) -> str:
 
     Since 0.1.
     """
-    target = function_of(function)
-    module: object = getattr(target, "__module__", None)
-    qualname: object = getattr(target, "__qualname__", None)
+    module: object = getattr(tool.function, "__module__", None)
+    qualname = cast("Any", tool.function).__qualname__  # without one, the tool could not be declared
     mend = "Define it at the top level of a module"
-    if not isinstance(module, str) or not isinstance(qualname, str):
-        shown, why = repr(type(target).__name__), "it is an object without a name"
-    elif getattr(function, "injected", ()):
-        shown, why, mend = repr(qualname), "it takes a Context, which cannot leave this one", "Take plain arguments"
-    elif module == "__main__":
-        shown, why, mend = repr(qualname), "it is defined in the main script", "Move it to a module"
-    elif "<lambda>" in qualname or "<locals>" in qualname:
-        shown, why = repr(qualname), "it has no name that a module knows"
+    if module == "__main__":
+        why, mend = "it is defined in the main script", "Move it to a module"
+    elif not isinstance(module, str) or "<lambda>" in qualname or "<locals>" in qualname:
+        why = "it has no name that a module knows"
     else:
-        name = _name_in(module, qualname, function)
+        name = _name_in(module, qualname, tool)
         if name is not None:
             return f"{module}:{name}"
-        shown, why = repr(qualname), f"module {module!r} has nothing, or something else, under that name"
+        why = f"module {module!r} has nothing, or something else, under that name"
     raise ToolDefinitionError(
-        f"function {shown} cannot run in a process of its own: {why}. {mend}, or run it in a thread."
+        f"function {qualname!r} cannot run in a process of its own: {why}. {mend}, or run it in a thread."
     )
 
 
-def _name_in(module: str, qualname: str, function: object) -> str | None:
+def _name_in(module: str, qualname: str, tool: FunctionTool[..., Any]) -> str | None:
     try:
         found = find(f"{module}:{qualname}")
     except (ImportError, AttributeError):
         return None
-    if not isinstance(function, FunctionTool):
-        return qualname if function_of(found) is function else None
     # A tool made by hand from a function leaves the function's own name to the function.
     names: Iterable[tuple[str, object]] = vars(sys.modules[module]).items()
-    return qualname if found is function else next((name for name, value in names if value is function), None)
+    return qualname if found is tool else next((name for name, value in names if value is tool), None)
 
 
 def answer(address: str, text: str | bytes) -> dict[str, Any]:
-    """Call a function and describe how that ended.
+    """Call a tool and describe how that ended.
 
     Args:
         address: Where it stands, `module:qualname`.
@@ -117,10 +100,9 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
     Since 0.1.
     """
     try:
-        found = find(address)
-        parameters = found.parameters if isinstance(found, FunctionTool) else SchemaParameters(None, address)
-        arguments, _ = read(parameters, text)
-        value = _call(cast("Callable[..., Any]", function_of(cast("object", found))), arguments)
+        tool = cast("FunctionTool[..., Any]", find(address))
+        arguments, _ = read(tool.parameters, text)
+        value = _call(tool, arguments)
         if is_a(value, BaseException):  # returned, it is a failure as anywhere
             raise value
         return {"value": typed(value)}
@@ -129,8 +111,8 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
         return {**told, "unproven": True} if proves_nothing(error) else told
 
 
-def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    value = function(**arguments)
+def _call(tool: FunctionTool[..., Any], arguments: dict[str, Any]) -> Any:
+    value = tool.function(**arguments)
     if is_a(value, GENERATOR):
         return exhaust(value, _unheard)
     return asyncio.run(consume(value, _unheard)) if is_live(value) else value
@@ -144,7 +126,7 @@ def main(address: str) -> None:
     """Answer one call: arguments from standard input, the answer to what is standard output now.
 
     Args:
-        address: Where the function stands, `module:qualname`.
+        address: Where the tool stands, `module:qualname`.
 
     Since 0.1.
     """

@@ -23,7 +23,13 @@ Deps = TypeVar("Deps", default=Any)
 
 
 class Suspend(BaseException):
-    """A tool asks and has no answer yet. Not an Exception, so that a tool's own handlers let it pass."""
+    """A tool asks and has no answer yet. Not an Exception, so that a tool's own handlers let it pass.
+
+    Args:
+        request: What it asks.
+
+    Since 0.1.
+    """
 
     def __init__(self, request: Request) -> None:
         """Carry the request to the call."""
@@ -32,7 +38,10 @@ class Suspend(BaseException):
 
 
 class AskMismatch(Exception):
-    """A tool asked something else than before the answer was given."""
+    """A tool asked something else than before the answer was given.
+
+    Since 0.1.
+    """
 
 
 class Variables:

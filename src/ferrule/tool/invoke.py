@@ -7,6 +7,7 @@ here, except the end of the process and cancellation from outside.
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Coroutine, Mapping
 from contextvars import copy_context
@@ -74,6 +75,22 @@ def not_called(tool: Tool, error: InvalidArguments, why: str = "", *, code: str 
     """
     # Not by `failed`, which takes what follows `password:` for one; no value is quoted here.
     return ToolResult(f"Tool {tool.name!r} was not called{why}. {error}", True, failure=Failure(code))
+
+
+async def is_approval_due(tool: Tool, values: dict[str, Any]) -> bool:
+    """Whether a person must agree to a call first, by the tool's own rule; raises what that rule raises.
+
+    Args:
+        tool: The tool.
+        values: Checked arguments by name.
+
+    Since 0.1.
+    """
+    rule = tool.approval
+    if not callable(rule):
+        return bool(rule)
+    due = rule(tool.whole(values))
+    return bool(await due if inspect.isawaitable(due) else due)
 
 
 async def execute(

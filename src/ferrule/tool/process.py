@@ -15,18 +15,21 @@ import stat
 import subprocess
 import sys
 import threading
-import typing
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, Any, Final, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from ferrule.errors import JSONSyntaxError, UsageError
+from ferrule.errors import JSONSyntaxError, ToolDefinitionError, UsageError
 from ferrule.exception import MAX_MESSAGE
 from ferrule.redact import scrub
 from ferrule.strict_json import MAX_BYTES, dumps, parse, restore
-from ferrule.tool.child import address_of, function_of
+from ferrule.tool.child import address_of
+from ferrule.tool.schema.annotation import hints_of
+
+if TYPE_CHECKING:
+    from ferrule.tool.tool import FunctionTool
 
 KILL: Final[int] = getattr(signal, "SIGKILL", signal.SIGTERM)
 MOMENT = 0.25
@@ -515,17 +518,16 @@ main(sys.argv[1])
 """
 
 
-async def call_isolated(function: Callable[..., Any], text: str | bytes, *, timeout: float) -> Outcome:
-    """Call a function in an interpreter of its own, which the deadline really ends.
+async def call_isolated(tool: FunctionTool[..., Any], text: str | bytes, *, timeout: float) -> Outcome:
+    """Call a tool in an interpreter of its own, which the deadline really ends.
 
-    The child imports the function by its name, with our `sys.path` and
-    environment. What it prints goes nowhere. A tool reads the arguments by its
-    own parameters, a bare function gets them as they are; async functions and
-    generators are run to their end.
+    The child imports the tool by its name, with our `sys.path` and environment.
+    What it prints goes nowhere. It reads the arguments by the tool's own
+    parameters; async functions and generators are run to their end.
 
     Args:
-        function: A function at the top level of a module, a static method, or a tool made from one.
-        text: Its arguments, a JSON object; sound for a tool when its parameters accepted them here.
+        tool: A tool of a function at the top level of a module, or of a static method.
+        text: Its arguments, a JSON object that its parameters accepted here.
         timeout: Seconds until the process is ended, the start of the interpreter included.
 
     Returns:
@@ -533,19 +535,19 @@ async def call_isolated(function: Callable[..., Any], text: str | bytes, *, time
         time counts although the process, a thread of it perhaps, did not end by itself.
 
     Raises:
-        ToolDefinitionError: The function cannot be found by its name in another process.
+        ToolDefinitionError: The tool cannot be found by its name in another process.
 
     Since 0.1.
     """
-    address = address_of(function)
+    address = address_of(tool)
     paths = dumps([path for path in sys.path if isinstance(path, str)])  # pyright: ignore[reportUnnecessaryIsInstance]
     request = paths + b"\n" + (text.encode() if isinstance(text, str) else text)
     argv = [sys.executable, "-P", "-c", _BOOT, address]
     done = await _run(argv, request, None, None, timeout, 2.0, (MAX_ANSWER, MAX_MESSAGE))
-    return _outcome(function, done)
+    return _outcome(tool, done)
 
 
-def _outcome(function: object, done: Completed) -> Outcome:
+def _outcome(tool: FunctionTool[..., Any], done: Completed) -> Outcome:
     if done.stdout_cut:
         text = f"the answer has more than {MAX_ANSWER} bytes. Return a part of it."
         return Outcome(None, ("too_large", "ValueError", text), False)
@@ -558,13 +560,13 @@ def _outcome(function: object, done: Completed) -> Outcome:
     if "error" in found:
         code, name, text = found["error"]
         return Outcome(None, (code, name, text), False, "unproven" in found)
-    return Outcome(restore(found["value"], annotation=_returns(function)), None, False)
+    return Outcome(restore(found["value"], annotation=_returns(tool)), None, False)
 
 
-def _returns(function: object) -> Any:
+def _returns(tool: FunctionTool[..., Any]) -> Any:
     try:
-        return typing.get_type_hints(function_of(function), None, {}, include_extras=True).get("return")
-    except Exception:  # what an annotation written as text says is evaluated only here
+        return hints_of(tool.function, tool.name).get("return")
+    except ToolDefinitionError:  # a given schema may be there because the annotations cannot be read
         return None
 
 

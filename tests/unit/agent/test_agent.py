@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 from tests.clock import run
 
 from ferrule import (
@@ -954,6 +955,11 @@ class City:
     people: int
 
 
+class Closed(BaseModel, extra="forbid"):
+    name: str
+    people: int
+
+
 def test_an_answer_becomes_a_value_of_the_output_type() -> None:
     model = ScriptedModel(['{"name": "Oslo", "people": 700000}'])
     result = run(Agent("a", model, output=City).run("go"))
@@ -966,6 +972,13 @@ def test_an_answer_becomes_a_value_of_the_output_type() -> None:
 def test_a_value_that_is_no_object_is_wrapped_on_the_wire_only() -> None:
     assert run(Agent("a", ScriptedModel(['{"result": [1, 2]}']), output=list[int]).run("go")).value == [1, 2]
     assert run(Agent("a", ScriptedModel(['{"result": null}']), output=int | None).run("go")).value is None
+
+
+def test_a_key_that_the_output_does_not_have_is_no_matter_of_parameters() -> None:
+    model = ScriptedModel(['{"name": "Oslo", "people": 1, "mayor": 2}', '{"name": "Oslo", "people": 1}'])
+    assert run(Agent("a", model, output=Closed).run("go")).value == Closed(name="Oslo", people=1)
+    said = [m.text for m in model.requests[1].messages if isinstance(m, UserMessage)]
+    assert said[1].startswith("The answer does not fit the schema. mayor: is not declared. Answer again")
 
 
 def test_an_answer_that_does_not_fit_is_sent_back_twice_at_most() -> None:

@@ -10,7 +10,7 @@ from tests.unit.provider.adapters import APIS, Said, answered, decoded, is_end, 
 
 from ferrule import Part, UnknownToolError, UsageError, tool
 from ferrule.message import Call, Finish, ModelMessage, SystemMessage, ToolMessage, Usage, system, user
-from ferrule.provider.base import Capabilities, Settings
+from ferrule.provider.base import Capabilities, OutputSchema, Settings
 from ferrule.strict_json import parse, restore, typed
 from ferrule.tool.toolset import Toolset
 
@@ -92,6 +92,65 @@ def test_an_extra_key_that_is_no_json_is_named_and_its_value_is_not_quoted(api: 
 def test_an_extra_number_of_any_size_is_sent_digit_by_digit(api: str) -> None:
     body, _ = sent(api, [user("x")], settings=Settings(extra={"odd": 2**70}))
     assert body["odd"] == 2**70
+
+
+NOTE = OutputSchema("note", {"type": "object", "properties": {}, "additionalProperties": False, "required": []})
+# Keys of the caller's, where in the body they stand, and what must be there beside ours.
+BOTH: dict[str, tuple[dict[str, Any], tuple[str, ...], dict[str, Any]]] = {
+    "openai-chat": (
+        {"response_format": {"json_schema": {"strict": False}}},
+        ("response_format", "json_schema"),
+        {"name": "note", "strict": False},
+    ),
+    "openai-responses": (
+        {"text": {"verbosity": "low", "format": {"strict": False}}},
+        ("text", "format"),
+        {"name": "note", "strict": False},
+    ),
+    "anthropic": ({"output_config": {"effort": "low"}}, ("output_config",), {"effort": "low"}),
+    "gemini": (
+        {"generationConfig": {"temperature": 1, "topK": 3}},
+        ("generationConfig",),
+        {"temperature": 1, "topK": 3, "responseMimeType": "application/json"},
+    ),
+}
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_an_extra_object_is_merged_with_ours_at_any_depth_over_each_api(api: str) -> None:
+    extra, path, expected = BOTH[api]
+    found, _ = sent(api, [user("x")], output=NOTE, settings=Settings(temperature=0, extra=extra))
+    for key in path:
+        found = found[key]
+    assert expected.items() <= found.items()
+    assert expected.keys() < found.keys()
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("value", [[], None, 1, "x"])
+def test_an_extra_value_that_is_no_object_replaces_ours_over_each_api(api: str, value: Any) -> None:
+    _, path, _ = BOTH[api]
+    found, _ = sent(api, [user("x")], output=NOTE, settings=Settings(extra={path[0]: value}))
+    assert found[path[0]] == value
+
+
+@pytest.mark.parametrize(
+    ("api", "path"),
+    [
+        ("openai-chat", ("response_format",)),
+        ("openai-responses", ("text", "format")),
+        ("anthropic", ("output_config", "format")),
+        ("gemini", ("generationConfig", "responseJsonSchema")),
+    ],
+)
+def test_an_extra_object_of_another_type_replaces_ours_over_each_api(api: str, path: tuple[str, ...]) -> None:
+    extra: Any = {"type": "other"}
+    for key in reversed(path):
+        extra = {key: extra}
+    found, _ = sent(api, [user("x")], output=NOTE, settings=Settings(extra=extra))
+    for key in path:
+        found = found[key]
+    assert found == {"type": "other"}
 
 
 # -- system text later on ---------------------------------------------------------------------------------------

@@ -150,16 +150,28 @@ def test_a_part_travels_as_the_table_says(cell: Cell, hears: bool, caplog: pytes
     assert len(caplog.records) == (way == "placeholder")
 
 
-@pytest.mark.parametrize("cell", [c for c in CELLS if c.source == "url"], ids=lambda c: "-".join(c[:3]))
+OF_URLS = [c for c in CELLS if c.source == "url"]
+TRAVELS = [c for c in OF_URLS if c.way(hears=True) != "placeholder"]
+STAYS = [c for c in OF_URLS if c.way(hears=True) == "placeholder"]
+
+
+@pytest.mark.parametrize("cell", TRAVELS, ids=lambda c: "-".join(c[:3]))
 def test_the_switch_reads_every_url_whose_part_can_travel(cell: Cell) -> None:
-    if cell.way(hears=True) == "placeholder":
-        if cell.place == "tool":
-            assert made(cell, hears=True, every=True)[1:] == ("placeholder", [])
-        return
     body, way, read = made(cell, hears=True, every=True)
     assert (way, read) == (cell.way(hears=True), [URLS[cell.kind]])
     assert DATA in json.dumps(body)
     assert URLS[cell.kind] not in json.dumps(body)
+
+
+@pytest.mark.parametrize("cell", [c for c in STAYS if c.place == "tool"], ids=lambda c: "-".join(c[:3]))
+def test_the_switch_reads_no_url_of_a_tools_part_that_cannot_travel(cell: Cell) -> None:
+    assert made(cell, hears=True, every=True)[1:] == ("placeholder", [])
+
+
+@pytest.mark.parametrize("cell", [c for c in STAYS if c.place == "user"], ids=lambda c: "-".join(c[:3]))
+def test_the_switch_lets_no_part_of_the_callers_travel_that_cannot(cell: Cell) -> None:
+    with pytest.raises(UnsupportedPartError):
+        made(cell, hears=True, every=True)
 
 
 def test_an_address_that_only_the_provider_can_read_is_never_read_here() -> None:

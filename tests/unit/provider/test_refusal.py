@@ -13,7 +13,7 @@ from ferrule.provider.base import ModelRequest, Wire
 from ferrule.provider.gemini.wire import Gemini
 from ferrule.provider.openai_chat.wire import ChatWire
 from ferrule.provider.openai_responses.wire import OpenAIResponses
-from ferrule.provider.refusal import reason, unquoted
+from ferrule.provider.refusal import Said, model_error, unquoted
 
 WIRES: dict[str, Wire] = {w.api: w for w in (ChatWire(), OpenAIResponses(), AnthropicWire(), Gemini())}
 
@@ -124,6 +124,32 @@ def test_each_status_means_the_same_over_each_api(api: str, status: int, retryab
 
 @pytest.mark.parametrize("api", WIRES)
 @pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ("insufficient_quota", "the account has no credit left"),
+        ("billing_hard_limit_reached", "the account has no credit left"),
+        ("enforced_spend_limit_reached", "the spend limit is reached"),
+    ],
+)
+def test_what_is_used_up_does_not_come_back_by_waiting_over_any_api(api: str, message: str, says: str) -> None:
+    error = refused(api, 429, message, retry_after="1", x_should_retry="true")
+    assert (error.retryable, error.reason.partition(".")[0]) == (False, says)
+
+
+@pytest.mark.parametrize("api", WIRES)
+def test_a_missing_payment_is_worth_a_retry_only_when_the_server_says_when(api: str) -> None:
+    assert refused(api, 402, "Oops", retry_after="7").retryable
+    assert not refused(api, 402, "Oops", x_should_retry="true").retryable
+
+
+@pytest.mark.parametrize("api", WIRES)
+def test_the_id_of_the_provider_comes_before_that_of_a_proxy(api: str) -> None:
+    assert refused(api, 500, "Oops", x_request_id="proxy", request_id="own").request_id == "own"
+    assert refused(api, 500, "Oops", x_request_id="own").request_id == "own"
+
+
+@pytest.mark.parametrize("api", WIRES)
+@pytest.mark.parametrize(
     ("message", "shown"),
     [
         ("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.",) * 2,
@@ -168,4 +194,4 @@ def test_what_the_transcript_says_is_not_repeated(said: str, shown: str) -> None
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_text_can_be_shown(message: str, prompt: str) -> None:
-    assert len(unquoted(reason(400, message), ModelRequest([user(prompt)]))) < 400
+    assert len(unquoted(model_error("x", 400, {}, Said(message)).reason, ModelRequest([user(prompt)]))) < 400

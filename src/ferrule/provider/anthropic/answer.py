@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ferrule.errors import ModelError
 from ferrule.message import Call, Finish, ModelMessage, Raw, Usage
-from ferrule.provider.anthropic.error import PROVIDER, stream_error
+from ferrule.provider.anthropic.error import PROVIDER, refused
 from ferrule.provider.anthropic.turns import API
 from ferrule.provider.base import TAIL, Decoder, Delta, ModelResponse, cut
 from ferrule.provider.foreign import (
@@ -53,7 +53,7 @@ def answer(data: Any, asked: str) -> ModelResponse:
     """
     message = as_object(data)
     if message.get("type") == "error":
-        raise stream_error(message)
+        raise refused(None, {}, message)
     if not isinstance(message.get("content"), list):
         raise ModelError("the answer is no message. Check the base URL", provider=PROVIDER)
     return _read(message, asked, {})
@@ -295,7 +295,7 @@ class AnthropicDecoder(Decoder):
         return ()
 
     def _fail(self, data: Json) -> Iterable[Delta]:
-        raise stream_error(data)
+        raise refused(None, {}, data)
 
     def _count(self, usage: Any) -> None:
         """Counts are totals: later ones replace earlier ones, and those left out stay."""

@@ -3,7 +3,7 @@
 What the API does not take is left out where `Settings` says "where the model
 takes it": a seed always, temperature and top_p under the version that refuses
 them or beside thinking. A forced tool wins over a fixed thinking budget, which
-the API refuses together. What a caller puts into `Settings.extra` is sent as it is.
+the API refuses together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ferrule.content import Part, decoded_len, describe_part
 from ferrule.errors import ModelError, UsageError
 from ferrule.message import Message, ModelMessage, SystemMessage, ToolMessage
 from ferrule.provider.anthropic.answer import AnthropicDecoder, answer
-from ferrule.provider.anthropic.error import http_error
+from ferrule.provider.anthropic.error import refused
 from ferrule.provider.anthropic.turns import API, blocks, family, starts_signed
 from ferrule.provider.base import (
     Body,
@@ -30,7 +30,7 @@ from ferrule.provider.base import (
     Sent,
     Wire,
 )
-from ferrule.provider.body import present, written
+from ferrule.provider.body import merged, present, written
 from ferrule.provider.definition import Choice, tool_choice, tool_definition
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import encoded_groups
@@ -137,7 +137,10 @@ class AnthropicWire(Wire):
             head["stream"] = True
         sections = _Sections(tools, system, turns.pieces, turns.ends)
         marked = _mark(sections, _plan(self.cache, extra, sections))
-        json = _written(_merged(head, extra), marked, extra)
+        head = merged(head, extra)
+        if _kind(head, "thinking") == "enabled" and _kind(head, "tool_choice") in _FORCING:
+            raise UsageError("the API takes no forced tool beside a thinking budget. Leave one of them out.")
+        json = _written(head, marked, extra)
         _check(json, request)
         return Body(json, tuple(turns.sent))
 
@@ -205,7 +208,7 @@ class AnthropicWire(Wire):
             headers: The response headers, in lower case.
             data: The body: JSON if it is any, else text.
         """
-        return http_error(status, headers, data)
+        return refused(status, headers, data)
 
 
 class _Thought(NamedTuple):
@@ -417,17 +420,6 @@ def _marked(piece: bytes, ttl: Ttl) -> bytes:
 
 
 # -- the whole --------------------------------------------------------------------------------------------------
-
-
-def _merged(head: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The head with the caller's own keys, which win; a format and an effort stand in one object, so that is merged."""
-    merged = {**head, **extra}
-    ours, theirs = head.get("output_config"), extra.get("output_config")
-    if ours and isinstance(theirs, Mapping):
-        merged["output_config"] = {**ours, **cast("Mapping[str, Any]", theirs)}
-    if _kind(merged, "thinking") == "enabled" and _kind(merged, "tool_choice") in _FORCING:
-        raise UsageError("the API takes no forced tool beside a thinking budget. Leave one of them out.")
-    return merged
 
 
 def _kind(body: Mapping[str, Any], name: str) -> str:

@@ -26,8 +26,7 @@ from ferrule.provider.foreign import (
     sum_of,
     told_usage,
 )
-from ferrule.provider.http.retry_after import retry_after
-from ferrule.provider.refusal import reason, retryable
+from ferrule.provider.refusal import Said, model_error
 
 API: Final = "gemini"
 
@@ -250,14 +249,14 @@ def refused(status: int, headers: Mapping[str, str], data: Any) -> ModelError:
     details = as_objects(error.get("details"))
     spent = status == 429 and any(_is_per_day(detail) for detail in details)
     causes = [cause for detail in details if (cause := _code(detail.get("reason")))]
-    return ModelError(
-        reason(status, " ".join([*causes[:3], as_text(error.get("message", found))]), _SPENT if spent else ""),
-        provider=API,
-        status=status,
-        code=_code(error.get("status")),
-        retryable=retryable(status, headers) and not spent,
-        retry_after=_wait(headers, details),
+    said = Said(
+        " ".join([*causes[:3], as_text(error.get("message", found))]),
+        _code(error.get("status")),
+        what=_SPENT if spent else "",
+        again=False if spent else None,
+        wait=_wait(details),
     )
+    return model_error(API, status, headers, said)
 
 
 def _code(value: Any) -> str | None:
@@ -273,9 +272,8 @@ def _kind(detail: Json) -> str:
     return str(detail.get("@type")).rpartition("google.rpc.")[2]
 
 
-def _wait(headers: Mapping[str, str], details: list[Json]) -> float | None:
-    """Seconds to wait: by a header, else by the hint among the details, which is where Gemini puts it."""
-    told = retry_after(headers)
+def _wait(details: list[Json]) -> float | None:
+    """Seconds to wait, by the hint among the details, which is where Gemini puts it."""
     hints = [detail.get("retryDelay") for detail in details if _kind(detail) == "RetryInfo"]
     delays = [float(match[1]) for hint in hints if (match := _DELAY.fullmatch(as_text(hint).strip()))]
-    return told if told is not None else next(iter(delays), None)
+    return next(iter(delays), None)

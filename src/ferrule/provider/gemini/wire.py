@@ -63,8 +63,7 @@ class Gemini(Wire):
     """The Gemini Developer API.
 
     It has no switch for one call at a time, so `Settings.parallel_calls` changes
-    nothing. Objects in `Settings.extra` are merged key by key with ours; anything
-    else in it replaces ours.
+    nothing.
 
     Args:
         schemas: The form of schemas; `OPENAPI` for servers that do not know the JSON Schema keys yet.

@@ -12,7 +12,7 @@ from ferrule.lazy import LazyModule
 from ferrule.provider.base import TAIL, ModelRequest, ModelResponse
 from ferrule.provider.http.pool import Origin, Pool, pool
 from ferrule.provider.http.secret import without
-from ferrule.provider.refusal import unquoted
+from ferrule.provider.refusal import request_id, unquoted
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,7 +23,6 @@ else:
     httpx2 = LazyModule("httpx2")
 
 MAX_REFUSAL: Final = 1024 * 1024
-_REQUEST_IDS: Final = ("x-request-id", "request-id")
 _FINAL: Final = frozenset({"LocalProtocolError", "DecodingError", "UnsupportedProtocol"})
 _UNREACHED: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError"})
 _LATE: Final = frozenset({"ReadTimeout", "TimeoutError"})
@@ -121,7 +120,7 @@ class Exchange:
     @property
     def request_id(self) -> str | None:
         """The provider's id of the request."""
-        return next((self.headers[name][:200] for name in _REQUEST_IDS if self.headers.get(name)), None)
+        return request_id(self.headers)
 
     async def piece(self) -> bytes | None:
         """The next piece of the body; None at its end, or when it broke off: then `trouble` says why."""

@@ -57,6 +57,9 @@ class Origin(NamedTuple):
 class Pool:
     """The connections of one event loop.
 
+    Args:
+        loop: The loop.
+
     Since 0.1.
     """
 

@@ -27,7 +27,8 @@ from ferrule.provider.foreign import (
     told_usage,
 )
 from ferrule.provider.openai_chat.refused import refused_call
-from ferrule.provider.openai_error import Said, model_error, read_error
+from ferrule.provider.openai_error import read_error
+from ferrule.provider.refusal import Said, model_error
 from ferrule.strict_json import clean
 
 _FINISHES: dict[str, Finish] = {

@@ -9,7 +9,8 @@ from ferrule.errors import JSONSyntaxError
 from ferrule.message import Call, ModelMessage
 from ferrule.provider.base import ModelResponse
 from ferrule.provider.foreign import Json, arguments_text, as_object, as_text
-from ferrule.provider.openai_error import REFUSED_CALL, Said
+from ferrule.provider.openai_error import REFUSED_CALL
+from ferrule.provider.refusal import Said
 from ferrule.strict_json import parse
 
 _WHY: Final = "The provider did not take this call: its arguments do not fit the schema of the tool."

@@ -29,12 +29,13 @@ from ferrule.provider.base import (
     Settings,
     Wire,
 )
-from ferrule.provider.body import present, written
+from ferrule.provider.body import merged, present, written
 from ferrule.provider.definition import Choice, tool_choice, tool_definitions
 from ferrule.provider.foreign import Json
 from ferrule.provider.openai_chat.answer import ChatDecoder, whole_answer
 from ferrule.provider.openai_chat.refused import refused_call
-from ferrule.provider.openai_error import model_error, read_error
+from ferrule.provider.openai_error import read_error
+from ferrule.provider.refusal import model_error
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, told_in_words, wire_id
 from ferrule.strict_json import clean, dumps, parse
@@ -186,7 +187,7 @@ class ChatWire(Wire):
         }
         if request.output is not None:
             fields["response_format"] = _response_format(request.output)
-        return Body(written({**fields, **request.settings.extra}), sent)
+        return Body(written(merged(fields, request.settings.extra)), sent)
 
     def response(self, data: Any, model: str) -> ModelResponse:
         """The answer in a response body.

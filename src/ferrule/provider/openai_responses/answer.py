@@ -23,7 +23,8 @@ from ferrule.provider.foreign import (
     is_whole,
     told_usage,
 )
-from ferrule.provider.openai_error import model_error, read_error
+from ferrule.provider.openai_error import read_error
+from ferrule.provider.refusal import model_error
 
 
 def is_call(item: Json) -> bool:
@@ -146,9 +147,8 @@ def reported(api: str, data: Json) -> ModelError:
 
     Since 0.1.
     """
-    error = model_error(api, None, {}, read_error(data))
-    error.retryable = error.retryable or error.code in _PASSING
-    return error
+    said = read_error(data)
+    return model_error(api, None, {}, said._replace(again=True) if said.code in _PASSING else said)
 
 
 def _usage(data: Any) -> Usage | None:

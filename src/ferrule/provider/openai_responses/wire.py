@@ -23,8 +23,9 @@ from ferrule.provider.base import Body, Capabilities, Decoder, ModelRequest, Mod
 from ferrule.provider.body import merged, present, written
 from ferrule.provider.definition import tool_choice, tool_definitions
 from ferrule.provider.foreign import Json, arguments_text, as_object, as_objects
-from ferrule.provider.openai_error import model_error, read_error
+from ferrule.provider.openai_error import read_error
 from ferrule.provider.openai_responses.answer import ResponsesDecoder, is_call, read_answer, reported
+from ferrule.provider.refusal import model_error
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, told_in_words, wire_id
 from ferrule.strict_json import clean, dumps

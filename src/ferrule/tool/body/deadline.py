@@ -20,7 +20,10 @@ else:
 
 
 class Expires(Protocol):
-    """What has a deadline."""
+    """What has a deadline.
+
+    Since 0.1.
+    """
 
     until: float  # by the clock of its event loop
 

@@ -29,11 +29,20 @@ MAX_NESTING = 100
 
 
 class InvalidArguments(Exception):
-    """Arguments that cannot be executed, and why, fit for a model to read. Never leaves a call."""
+    """Arguments that cannot be executed, and why, fit for a model to read. Never leaves a call.
+
+    Since 0.1.
+    """
 
 
 class Fault(Exception):
-    """Arguments that do not fit a schema: pairs of (path, rule). Never leaves this package."""
+    """A value that does not fit a schema. Caught by whoever asked for the check, never shown as it is.
+
+    Args:
+        faults: Pairs of path and rule.
+
+    Since 0.1.
+    """
 
     def __init__(self, faults: Iterable[tuple[str, str]]) -> None:
         """Keep the pairs."""
@@ -41,7 +50,10 @@ class Fault(Exception):
 
 
 class Parameters(Protocol):
-    """What a tool takes: a JSON Schema, and the check of JSON text against it."""
+    """What a tool takes: a JSON Schema, and the check of JSON text against it.
+
+    Since 0.1.
+    """
 
     @property
     def schema(self) -> Schema:
@@ -49,7 +61,15 @@ class Parameters(Protocol):
         ...
 
     def check(self, text: str | bytes) -> dict[str, Any]:
-        """Checked arguments by name from JSON text; raises Fault or JSONSyntaxError."""
+        """Checked arguments by name.
+
+        Args:
+            text: JSON text.
+
+        Raises:
+            JSONSyntaxError: It is no strict JSON.
+            Fault: It does not fit.
+        """
         ...
 
 

@@ -21,7 +21,11 @@ _SPHINX = re.compile(r":(param|parameter|arg|argument|key|keyword|type)\b[^:]*:"
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A description, and one for each parameter that has one.
+    """What a docstring says.
+
+    Args:
+        description: The text without its parameter block.
+        parameters: The description of each parameter that has one, by name.
 
     Since 0.1.
     """

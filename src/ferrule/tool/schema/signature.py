@@ -54,6 +54,7 @@ class Signature:
             of arguments proves nothing, or takes any value as its fast reader reads it.
         taken: Names that the function uses itself, so that none of its `**kwargs` can have them.
         exact: The schema with what becomes a Decimal marked, if anything does.
+        undeclared: What is said of a name beside those it takes.
 
     Since 0.1.
     """
@@ -66,6 +67,7 @@ class Signature:
     loose: bool = False
     taken: frozenset[str] = frozenset()
     exact: Schema | None = None
+    undeclared: str = "is not a parameter of this tool"
 
     def check(self, text: str | bytes) -> dict[str, Any]:
         """Checked arguments by name, as instances of their annotated types.
@@ -92,14 +94,14 @@ class Signature:
                 refuse_taken(self.taken, self._parsed(source))
             return found
         data = self._parsed(text)  # says what and where, if it is the JSON that is wrong
-        raise Fault(_fault(e, data) for e in errors)
+        raise Fault(_fault(e, data, self.undeclared) for e in errors)
 
     def _parsed(self, text: str | bytes) -> Any:
         """The JSON value, read strictly."""
         return parse(text, exact=self.exact is not None)
 
 
-def _fault(error: Any, data: Any) -> tuple[str, str]:
+def _fault(error: Any, data: Any, undeclared: str) -> tuple[str, str]:
     """Path and rule of one error; branches of unions are no steps of the path."""
     path: list[str | int] = []
     here = data
@@ -112,9 +114,10 @@ def _fault(error: Any, data: Any) -> tuple[str, str]:
         elif i != last or error["type"] != "missing":
             continue
         path.append(step)
-    return path_text(path), _rule(error, here)
+    return path_text(path), undeclared if last == 0 and error["type"] == "extra_forbidden" else _rule(error, here)
 
 
+_UNDECLARED = "is not declared"
 # What pydantic tells of the value after its rule.
 _ECHO = re.compile(r"[,:] (found|Invalid (last )?(symbol|byte))\b.*", re.DOTALL)
 
@@ -123,7 +126,7 @@ def _rule(error: Any, value: Any) -> str:
     if error["type"] == "missing":
         return "is required"
     if error["type"] == "extra_forbidden":
-        return "is not a parameter of this tool" if len(error["loc"]) == 1 else "is not declared"
+        return _UNDECLARED
     if error["type"] == "json_invalid":  # valid, as we know by now
         return "is nested too deeply"
     if error["type"] == "union_tag_invalid":
@@ -452,7 +455,8 @@ def read_type(annotation: Any, name: str) -> tuple[Signature, bool]:
             made = _describe({"result": annotation}, {}, "Result", None)
     except Exception as error:  # whatever the annotation's own hooks raise
         raise ToolDefinitionError(f"{name} cannot be described as JSON: {first_sentence(error)}") from error
-    return Signature(made.schema, made.validator, (), "", annotation, loose=True, exact=made.exact), wrapped
+    read = Signature(made.schema, made.validator, (), "", annotation, True, exact=made.exact, undeclared=_UNDECLARED)
+    return read, wrapped
 
 
 def _why(fields: dict[str, Any], name: str, function: Any, error: Exception) -> str:
