@@ -138,10 +138,13 @@ async def _run(
     timeout: float | None,
     grace: float,
     limits: tuple[int, int],
+    begun: Callable[[_Child], None] | None = None,
 ) -> Completed:
     loop = asyncio.get_running_loop()
     deadline = None if timeout is None else loop.time() + timeout
     child = _Child(_open(argv, input, cwd, env), limits)
+    if begun is not None:
+        begun(child)
     timed_out, cancelled = False, None
     try:
         timed_out = not await child.ended(deadline, grace)
@@ -515,7 +518,13 @@ main(sys.argv[1])
 """
 
 
-async def call_isolated(function: Callable[..., Any], text: str | bytes, *, timeout: float) -> Outcome:
+async def call_isolated(
+    function: Callable[..., Any],
+    text: str | bytes,
+    *,
+    timeout: float,
+    begun: Callable[[Callable[[], Outcome]], None] | None = None,
+) -> Outcome:
     """Call a function in an interpreter of its own, which the deadline really ends.
 
     The child imports the function by its name, with our `sys.path` and
@@ -527,6 +536,8 @@ async def call_isolated(function: Callable[..., Any], text: str | bytes, *, time
         function: A function at the top level of a module, a static method, or a tool made from one.
         text: Its arguments, a JSON object; sound for a tool when its parameters accepted them here.
         timeout: Seconds until the process is ended, the start of the interpreter included.
+        begun: Takes, once the process runs, what tells the outcome if time ran out now: a caller that does not wait
+            until the process has ended learns by it of an answer that came in time.
 
     Returns:
         The value as the journal would restore it, or the error, or neither when time ran out. An answer that came in
@@ -541,7 +552,12 @@ async def call_isolated(function: Callable[..., Any], text: str | bytes, *, time
     paths = dumps([path for path in sys.path if isinstance(path, str)])  # pyright: ignore[reportUnnecessaryIsInstance]
     request = paths + b"\n" + (text.encode() if isinstance(text, str) else text)
     argv = [sys.executable, "-P", "-c", _BOOT, address]
-    done = await _run(argv, request, None, None, timeout, 2.0, (MAX_ANSWER, MAX_MESSAGE))
+
+    def tell(child: _Child) -> None:
+        if begun is not None:
+            begun(lambda: _outcome(function, child.completed(timed_out=True)))
+
+    done = await _run(argv, request, None, None, timeout, 2.0, (MAX_ANSWER, MAX_MESSAGE), tell)
     return _outcome(function, done)
 
 
