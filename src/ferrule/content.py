@@ -256,7 +256,7 @@ def _build(kind: str, source: Any, mime_type: str | None, name: str | None, limi
     if is_a(source, _BYTES):
         return _from_bytes(kind, bytes(source), mime_type, name, None, limit)
     if _can_read(source):
-        raw, handle = _read_file(source)
+        raw, handle = _read_file(source, limit)
         return _from_bytes(kind, raw, mime_type, name, handle, limit)
     raise ContentPartError(
         f"{_a(kind)} part cannot be read from {kind_of(source)}. Give a path, bytes, a binary file or a URL."
@@ -328,10 +328,10 @@ def _read_path(path: str, limit: int | None) -> bytes:
         raise ContentPartError(f"cannot read the part from {shown}: {reason}. Check the path.") from cause
 
 
-def _read_file(handle: Any) -> tuple[bytes, str | None]:
+def _read_file(handle: Any, limit: int | None) -> tuple[bytes, str | None]:
     is_text = is_a(handle, io.TextIOBase)
     try:
-        raw = b"" if is_text else handle.read()
+        raw = b"" if is_text else handle.read() if limit is None else _read_beyond(handle, limit)
         name = getattr(handle, "name", None)
     except Exception as error:  # file objects of others raise what they like, a broken archive EOFError
         raise ContentPartError(f"cannot read the part from the file object: {kind_of(error)}.") from error
@@ -341,6 +341,19 @@ def _read_file(handle: Any) -> tuple[bytes, str | None]:
     if not raw and _has_been_read(handle):
         raise ContentPartError("the file object is at its end. Seek it to 0 before.")
     return bytes(raw), name if is_a(name, str) else None
+
+
+def _read_beyond(handle: Any, limit: int) -> Any:
+    """A file object to its end or just beyond the limit: a device or a pipe may have no end."""
+    pieces = bytearray()
+    while len(pieces) <= limit:
+        piece = handle.read(limit + 1 - len(pieces))  # a pipe gives what it has, not all that is asked for
+        if not is_a(piece, _BYTES):
+            return piece
+        if not len(piece):
+            break
+        pieces += piece
+    return pieces
 
 
 def _has_been_read(handle: Any) -> bool:

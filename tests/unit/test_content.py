@@ -6,6 +6,7 @@ import base64
 import binascii
 import gzip
 import io
+import itertools
 import os
 import sys
 import tempfile
@@ -285,6 +286,36 @@ def test_the_limit_counts_bytes_of_every_source(source: Callable[[Path], Any], t
     )
     if hasattr(given_, "close"):
         given_.close()
+
+
+class Drops:
+    """A pipe: it gives a little at a time, and counts what was taken."""
+
+    def __init__(self, *given: Any) -> None:
+        self.given = iter(given)
+        self.taken = 0
+
+    def read(self, size: int = -1, /) -> Any:
+        piece = next(self.given, b"")
+        self.taken += len(piece or b"")
+        return piece
+
+
+def test_a_file_object_without_end_is_read_no_further_than_the_limit() -> None:
+    endless = Drops()
+    endless.given = itertools.repeat(b"x" * 10)
+
+    assert "the file part has more than 35 bytes. Shrink it or raise the limit." == refused(
+        lambda: file(endless, max_part_bytes=35)
+    )
+    assert endless.taken == 40
+
+
+def test_a_file_object_that_gives_little_at_a_time_is_read_to_its_end_under_a_limit() -> None:
+    assert decoded_len(file(Drops(b"abc", bytearray(b"de"), b"f"), max_part_bytes=6).data) == 6
+    for broken, given_ in ((None, "NoneType"), ("e", "str")):
+        expected = f"the file object gives {given_}, not bytes. Open it in binary mode, 'rb'."
+        assert expected == refused(lambda broken=broken: file(Drops(b"abc", broken), max_part_bytes=6))
 
 
 def test_a_data_url_must_be_whole() -> None:

@@ -141,10 +141,13 @@ async def _run(
     timeout: float | None,
     grace: float,
     limits: tuple[int, int],
+    begun: Callable[[_Child], None] | None = None,
 ) -> Completed:
     loop = asyncio.get_running_loop()
     deadline = None if timeout is None else loop.time() + timeout
     child = _Child(_open(argv, input, cwd, env), limits)
+    if begun is not None:
+        begun(child)
     timed_out, cancelled = False, None
     try:
         timed_out = not await child.ended(deadline, grace)
@@ -518,7 +521,13 @@ main(sys.argv[1])
 """
 
 
-async def call_isolated(tool: FunctionTool[..., Any], text: str | bytes, *, timeout: float) -> Outcome:
+async def call_isolated(
+    tool: FunctionTool[..., Any],
+    text: str | bytes,
+    *,
+    timeout: float,
+    begun: Callable[[Callable[[], Outcome]], None] | None = None,
+) -> Outcome:
     """Call a tool in an interpreter of its own, which the deadline really ends.
 
     The child imports the tool by its name, with our `sys.path` and environment.
@@ -529,6 +538,8 @@ async def call_isolated(tool: FunctionTool[..., Any], text: str | bytes, *, time
         tool: A tool of a function at the top level of a module, or of a static method.
         text: Its arguments, a JSON object that its parameters accepted here.
         timeout: Seconds until the process is ended, the start of the interpreter included.
+        begun: Takes, once the process runs, what tells the outcome if time ran out now: a caller that does not wait
+            until the process has ended learns by it of an answer that came in time.
 
     Returns:
         The value as the journal would restore it, or the error, or neither when time ran out. An answer that came in
@@ -543,7 +554,12 @@ async def call_isolated(tool: FunctionTool[..., Any], text: str | bytes, *, time
     paths = dumps([path for path in sys.path if isinstance(path, str)])  # pyright: ignore[reportUnnecessaryIsInstance]
     request = paths + b"\n" + (text.encode() if isinstance(text, str) else text)
     argv = [sys.executable, "-P", "-c", _BOOT, address]
-    done = await _run(argv, request, None, None, timeout, 2.0, (MAX_ANSWER, MAX_MESSAGE))
+
+    def tell(child: _Child) -> None:
+        if begun is not None:
+            begun(lambda: _outcome(tool, child.completed(timed_out=True)))
+
+    done = await _run(argv, request, None, None, timeout, 2.0, (MAX_ANSWER, MAX_MESSAGE), tell)
     return _outcome(tool, done)
 
 

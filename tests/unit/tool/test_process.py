@@ -542,6 +542,16 @@ def length(day: date) -> int:
     return day.day
 
 by_hand = tool(name="day_of_month")(length)
+@tool(process=True, timeout=1)
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+@tool
+def wants(context: Context) -> str:
+    """Take the context."""
+    return ""
+
 class Box:
     @staticmethod
     @tool
@@ -649,6 +659,43 @@ def test_an_answer_in_time_counts_though_a_thread_keeps_the_process(
     interpreter("""echo '{"value": "answered"}'; exec sleep 20""")
 
     assert Outcome("answered", None, False) == isolated(there.add, timeout=1)
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("""echo '{"value": "paid"}'""", ("done", "paid")),
+        ("""echo '{"error": ["denied", "PermissionError", "no card"]}'""", ("failed", "no card")),
+        (
+            """printf '{"value": "pa'""",
+            (
+                "failed",
+                "Tool 'pay' timed out after 1 s. Its process is being ended; its effect may have happened.",
+            ),
+        ),
+        (
+            "",
+            (
+                "failed",
+                "Tool 'pay' timed out after 1 s. Its process is being ended; its effect may have happened.",
+            ),
+        ),
+    ],
+    ids=["value", "error", "half-an-answer", "none"],
+)
+def test_what_a_tool_answered_before_its_deadline_is_how_its_call_ended(
+    interpreter: Callable[[str], None], there: Any, script: str, expected: tuple[str, str]
+) -> None:
+    interpreter(f"{script or ':'}; exec sleep 20")
+
+    async def scenario() -> ToolResult:
+        before = asyncio.all_tasks()
+        result = await there.pay.call()
+        await asyncio.wait(asyncio.all_tasks() - before)  # for the end of its process
+        return result
+
+    result = run(scenario())
+    assert expected == (result.status, result.output)
 
 
 def test_an_answer_beyond_the_bound_is_an_error_that_says_so(

@@ -368,14 +368,16 @@ class Attempt:
         """Run the body in a child process, which the deadline really ends."""
         text = self.text if self.text is not None else dumps(plain(self.values, big_ints="number"))
         tool = cast("FunctionTool[..., Any]", self.tool)
-        task = asyncio.ensure_future(process.call_isolated(tool, text, timeout=self.limit))
+        so_far: list[Callable[[], process.Outcome]] = []
+        task = asyncio.ensure_future(process.call_isolated(tool, text, timeout=self.limit, begun=so_far.append))
         _ENDING.add(task)
         task.add_done_callback(_ENDING.discard)
-        if not await self._ended(task):
-            return self._timed_out("Its process is being ended", running=True)
-        outcome = task.result()
-        if outcome.timed_out:
-            return self._timed_out("Its process was ended")
+        ended = await self._ended(task)
+        # An answer that came in time counts, though a thread keeps the process that gave it.
+        outcome = task.result() if ended else so_far[0]() if so_far else None
+        if outcome is None or outcome.timed_out:
+            state = "Its process was ended" if ended else "Its process is being ended"
+            return self._timed_out(state, running=not ended)
         if outcome.error is None:
             return self._finished(outcome.value)
         code, kind, text = outcome.error
