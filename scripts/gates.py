@@ -32,11 +32,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 
 # Files whose names carry the sections of a docstring only where they are exported: the path -> the reason.
 # The table may only shrink, as above.
-SHORT_DOCSTRINGS: dict[str, str] = {
-    "src/ferrule/agent/loop.py": "older than the rule",
-    "src/ferrule/runtime/dispatch.py": "older than the rule",
-    "src/ferrule/tool/body/attempt.py": "older than the rule",
-}
+SHORT_DOCSTRINGS: dict[str, str] = {}
 
 # Put together here so that this file does not contain what it looks for.
 _HOSTS = "|".join(re.escape(".".join(labels)) for labels in (("pypi", "org"), ("pythonhosted", "org"), ("npm" + "js",)))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from ferrule.content import Part, text
+from ferrule.content import Part, describe_part, is_part_dict, text
 from ferrule.errors import UsageError
 from ferrule.result import ToolResult
 from ferrule.strict_json import Codec, register
@@ -138,6 +138,11 @@ class ToolMessage:
     is_error: bool = False
     parts: tuple[Mapping[str, Any], ...] = ()
     wire: dict[Any, Any] | None = field(default=None, init=False, repr=False, compare=False)  # kept by adapters
+
+    def __repr__(self) -> str:
+        """All of it but the data of its parts."""
+        parts = ", ".join(f"<{describe_part(p) if is_part_dict(p) else type(p).__name__}>" for p in self.parts)
+        return f"ToolMessage(call={self.call}, output={self.output!r}, is_error={self.is_error}, parts=({parts}))"
 
 
 Message: TypeAlias = UserMessage | ModelMessage | ToolMessage

@@ -57,6 +57,20 @@ def test_what_is_no_prompt_is_refused_by_name(prompt: Any, said: str) -> None:
         user(prompt)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [user(PIXEL), told(CALL, ToolResult.ok(parts=[PIXEL])), ToolMessage(CALL, "seen", parts=({"data": PIXEL.data},))],
+)
+def test_no_message_shows_the_data_of_a_part(message: Message) -> None:
+    assert PIXEL.data is not None
+    assert PIXEL.data not in repr(message)
+
+
+def test_a_tool_message_shows_the_rest() -> None:
+    shown = f"ToolMessage(call={CALL}, output='ok', is_error=False, parts=(<image (image/png, 38 bytes)>))"
+    assert shown == repr(told(CALL, ToolResult.ok(output="ok", parts=[PIXEL])))
+
+
 def test_a_user_message_tells_its_text() -> None:
     assert user(["one", PIXEL, "two"]).text == "one\ntwo"
 

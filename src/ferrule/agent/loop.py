@@ -99,6 +99,10 @@ class RunInput(NamedTuple):
 class Rewritten(NamedTuple):
     """A response to a request whose transcript a hook had replaced: the run goes on from that one.
 
+    Args:
+        response: The response.
+        messages: The transcript that was sent.
+
     Since 0.1.
     """
 
@@ -109,6 +113,17 @@ class Rewritten(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Plan:
     """All that decides about an agent's runs and does not change in one.
+
+    Args:
+        models: The model, and those that are asked where it fails, in order.
+        instructions: The system text.
+        tools: The tools.
+        settings: How models are asked.
+        limits: What a run may use.
+        output: What answers must be; None for text.
+        output_retries: How often an answer that does not fit is sent back.
+        serial: Whether one of the tools is serial.
+        nested: Whether one of the tools is an agent, whose runs share the limits.
 
     Since 0.1.
     """

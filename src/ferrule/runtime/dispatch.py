@@ -2,6 +2,8 @@
 
 A function here performs one command of a machine and returns what it is
 completed with, or `PARKED` when that takes an answer which nobody has given yet.
+
+Since 0.1.
 """
 
 from __future__ import annotations
@@ -60,19 +62,43 @@ class Hooks(Protocol):
     watches_tools: bool
 
     async def before_model(self, run: Any, request: ModelRequest) -> ModelRequest:
-        """The request to send."""
+        """The request to send.
+
+        Args:
+            run: The run's `RunInfo`.
+            request: The request as it is.
+        """
         ...
 
     async def after_model(self, run: Any, request: ModelRequest, response: ModelResponse) -> ModelResponse:
-        """The response to go on with."""
+        """The response to go on with.
+
+        Args:
+            run: The run's `RunInfo`.
+            request: What was sent.
+            response: The response as it is.
+        """
         ...
 
     async def before_tool(self, run: Any, call: Call, tool: Tool, arguments: dict[str, Any]) -> Any:
-        """None to go on, other arguments, or the result of a call that is not made."""
+        """None to go on, other arguments, or the result of a call that is not made.
+
+        Args:
+            run: The run's `RunInfo`.
+            call: The call.
+            tool: Its tool.
+            arguments: Checked arguments by name, a copy.
+        """
         ...
 
     async def after_tool(self, run: Any, call: Call, result: ToolResult) -> ToolResult:
-        """The result to go on with."""
+        """The result to go on with.
+
+        Args:
+            run: The run's `RunInfo`.
+            call: The call.
+            result: The result as it is.
+        """
         ...
 
 

@@ -67,7 +67,8 @@ class RunResult(Generic[Out]):
             return self
         if isinstance(self.error, Exception):
             raise self.error
-        raise RunError(self.describe())
+        mend = " Give the run an on_request that answers." if self.status == "suspended" else ""
+        raise RunError(self.describe() + mend)
 
     def describe(self) -> str:
         """One sentence on how the run ended."""

@@ -224,4 +224,4 @@ def as_tool(value: Tool | Callable[..., Any]) -> Tool:
         raise ToolDefinitionError(f"{value.__name__} is neither a tool nor a function. Make an instance of it first.")
     if callable(value):
         return FunctionTool(value)
-    raise ToolDefinitionError(f"{type(value).__name__} is neither a tool nor a function.")
+    raise ToolDefinitionError(f"{type(value).__name__} is neither a tool nor a function. Give one or the other.")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.agent.test_agent import PIXEL, add, outputs
 
-from ferrule import Agent, Hooks, Limits, ModelError, RunInfo, UnsupportedPartError, image, tool
+from ferrule import Agent, Hooks, Limits, ModelError, RunError, RunInfo, UnsupportedPartError, image, tool
 from ferrule.agent.loop import PAUSES
 from ferrule.message import ModelMessage, Usage
 from ferrule.provider.base import Capabilities, ModelRequest, ModelResponse
@@ -57,6 +57,15 @@ def test_an_answer_in_the_strict_dialect_may_say_null_for_what_it_leaves_out(ans
 def test_a_null_for_what_must_be_there_is_still_a_fault() -> None:
     result = Agent("a", ScriptedModel(['{"name": null}']), output=Found, output_retries=0).run_sync("go")
     assert (result.status, result.reason) == ("failed", "invalid_output")
+
+
+def test_the_error_of_a_run_that_waits_says_how_to_answer() -> None:
+    @tool(approval=True)
+    async def pay() -> None: ...
+
+    waiting = Agent("a", ScriptedModel([call("pay")]), tools=[pay]).run_sync("go")
+    with pytest.raises(RunError, match=r"it waits for 1 answer\. Give the run an on_request that answers\.$"):
+        waiting.raise_for_status()
 
 
 # -- turns that a provider pauses in, and misuse after work was done -------------------------------------------

@@ -85,8 +85,8 @@ def test_one_tool_in_place_of_several_is_refused(value: Any, kind: str) -> None:
     [
         (Empty, "Empty is neither a tool nor a function. Make an instance of it first."),
         (dict, "dict is neither a tool nor a function. Make an instance of it first."),
-        ("search", "str is neither a tool nor a function."),
-        (None, "NoneType is neither a tool nor a function."),
+        ("search", "str is neither a tool nor a function. Give one or the other."),
+        (None, "NoneType is neither a tool nor a function. Give one or the other."),
     ],
 )
 def test_a_class_or_other_value_is_refused(value: Any, text: str) -> None:

@@ -1,4 +1,7 @@
-"""One attempt of a call: how a body runs, its deadline, and what it ends with."""
+"""One attempt of a call: how a body runs, its deadline, and what it ends with.
+
+Since 0.1.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,11 @@ def _ends_in_a_step(code: CodeType) -> bool:
 
 
 class Own(Exception):
-    """Carries what a tool raised that, let go, would end more than the tool: a task or a generator."""
+    """Carries what a tool raised that, let go, would end more than the tool: a task or a generator.
+
+    Args:
+        error: What it raised.
+    """
 
     def __init__(self, error: BaseException) -> None:
         """Carry it."""
@@ -235,6 +242,9 @@ class Attempt:
         Args:
             value: The coroutine or async generator, or a value that takes its time to describe.
             begun: Whether the attempt began before now, so that others with the same time may be due after it.
+
+        Raises:
+            Own: The body was cancelled, by itself.
         """
         self.waiter = self.loop.create_future()
         task = asyncio.Task(self._landing(value), loop=self.loop, **AT_ONCE)
@@ -270,6 +280,9 @@ class Attempt:
 
         Args:
             give_up: Takes the result of a body that does not end.
+
+        Raises:
+            Own: The body raised a `StopIteration` or a `GeneratorExit` of its own.
         """
         task = self.task = cast("asyncio.Task[Any]", asyncio.current_task(self.loop))
         self.give_up = give_up
