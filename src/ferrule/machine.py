@@ -24,6 +24,8 @@ def maker(kind: type[T]) -> Callable[[tuple[Any, ...]], T]:
 
     Args:
         kind: The class. The values are given in the order of its fields, and none may be left out.
+
+    Since 0.1.
     """
     return partial(cast("Any", tuple).__new__, kind)
 

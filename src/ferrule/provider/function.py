@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
-from types import CoroutineType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ferrule.errors import UsageError
@@ -60,8 +59,8 @@ class FunctionModel:
         Raises:
             UsageError: The function returned something that is no answer.
         """
-        found = self._function(request)
-        if type(found) is CoroutineType or inspect.isawaitable(found):
+        found: Any = self._function(request)
+        if inspect.isawaitable(found):
             found = await found
         return found if type(found) is ModelResponse else as_response(found, self._name)
 

@@ -48,6 +48,8 @@ class Effects:
 
     Args:
         outer: Tells the run around this one; only an end of this run that is `done` proves anything to that one.
+
+    Since 0.1.
     """
 
     __slots__ = ("_made", "_open", "_outer")
@@ -116,6 +118,8 @@ class Effects:
 
         Returns:
             Results by op, of those that have a check which did not break.
+
+        Since 0.1.
         """
         asked: dict[str, asyncio.Task[ToolResult]] = {}
         for command in stopped:
@@ -146,6 +150,8 @@ async def find_out(
     Returns:
         The result it is settled with; PARKED while a person has not answered; None when one says that it did not
         happen: then it is made again.
+
+    Since 0.1.
     """
     values, text = frozen
     said = await checked(tool, text, context, doubt)
@@ -171,6 +177,8 @@ async def checked(tool: Tool, text: str | bytes, context: Context[Any], doubt: T
         text: JSON text of the arguments.
         context: As the call had it.
         doubt: What is known.
+
+    Since 0.1.
     """
     if tool.check is None:
         return doubt

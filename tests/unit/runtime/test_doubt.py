@@ -55,6 +55,14 @@ class Bank:
         return run(agent.run("go", on_request=on_request))
 
 
+def nobody(request: Request) -> Answer:
+    pytest.fail("asked")
+
+
+def maybe(request: Request) -> Answer:
+    return Answer(request.id, ok=True, data={"outcome": "maybe"})
+
+
 def told(result: RunResult[Any]) -> ToolMessage:
     return next(m for m in result.messages if isinstance(m, ToolMessage))
 
@@ -132,12 +140,12 @@ def test_a_person_decides_where_the_tool_says_ask(data: dict[str, Any] | None, o
 
 
 def test_a_check_that_knows_leaves_nothing_to_ask() -> None:
-    result = Bank(ToolResult.ok("receipt")).run(lambda r: pytest.fail("asked"), on_unknown="ask")
+    result = Bank(ToolResult.ok("receipt")).run(nobody, on_unknown="ask")
     assert told(result).output == "receipt"
 
 
 def test_an_answer_of_another_shape_leaves_it_open() -> None:
-    result = Bank("no check").run(lambda r: Answer(r.id, ok=True, data={"outcome": "maybe"}), on_unknown="ask")
+    result = Bank("no check").run(maybe, on_unknown="ask")
     assert (result.status, [r.kind for r in result.requests]) == ("suspended", ["outcome"])
 
 
@@ -150,7 +158,7 @@ def test_the_run_waits_for_a_person_who_has_not_decided(breaks: str) -> None:
 def test_a_cancelled_run_asks_the_check_and_nobody_else() -> None:
     bank = Bank(ToolResult.ok("receipt"), "slow")
     agent = Agent("a", ScriptedModel([call("pay", {"amount": 1})]), tools=[bank.tool(on_unknown="ask")])
-    result = cancelled_when(agent, lambda e: e.type == "tool_call", on_request=lambda r: pytest.fail("asked"))
+    result = cancelled_when(agent, lambda e: e.type == "tool_call", on_request=nobody)
     assert (result.status, told(result).output) == ("cancelled", "receipt")
 
 

@@ -547,11 +547,6 @@ def pay() -> str:
     """Pay."""
     return "paid"
 
-@tool
-def wants(context: Context) -> str:
-    """Take the context."""
-    return ""
-
 class Box:
     @staticmethod
     @tool
