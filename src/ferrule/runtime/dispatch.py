@@ -8,11 +8,11 @@ Since 0.1.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ferrule.errors import ModelError, UsageError
 from ferrule.exception import describe_exception
@@ -22,14 +22,11 @@ from ferrule.message import FINISHES, Call, ModelMessage, Usage, miscounted, unp
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
 from ferrule.result import ToolResult, take, with_fact
 from ferrule.runtime.answer import PARKED
-from ferrule.runtime.doubt import checked, find_out
+from ferrule.runtime.attempts import Attempts, delay_of, denied
 from ferrule.runtime.event import Event
-from ferrule.runtime.slots import SLOTS
 from ferrule.strict_json import dumps, plain
-from ferrule.suspension import Answer, Request
-from ferrule.tool.body.attempt import is_unknown
-from ferrule.tool.context import Context
-from ferrule.tool.invoke import execute, is_approval_due, not_called
+from ferrule.suspension import Request
+from ferrule.tool.invoke import is_approval_due, not_called
 from ferrule.tool.schema.arguments import InvalidArguments, read
 from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
@@ -37,22 +34,13 @@ from ferrule.tool.toolset import Toolset
 if TYPE_CHECKING:
     import asyncio
     import logging
-    import random
 
     from ferrule.runtime.driver import Driver
 else:
     asyncio = LazyModule("asyncio")
     logging = LazyModule("logging")
-    random = LazyModule("random")
-
-Frozen: TypeAlias = tuple[dict[str, Any], str | bytes]
-Finishing: TypeAlias = Callable[[ToolResult], Awaitable[ToolResult]]
-Answers: TypeAlias = list[tuple[Request, Answer]]
-About: TypeAlias = Callable[[int], Context[Any]]
-Here: TypeAlias = "tuple[Driver, CallTool, Tool, Frozen, Finishing | None, int]"
 
 MODEL_ATTEMPTS = 3
-MAX_DELAY = 120.0
 
 
 class Hooks(Protocol):
@@ -218,7 +206,7 @@ def _unfit(response: Any) -> str | None:
     if wrong is not None:
         return wrong
     calls: Any = message.calls
-    if not isinstance(calls, tuple | list):
+    if not isinstance(calls, (tuple, list)):
         return f"its calls are {type(calls).__name__}, not a tuple"
     for call in cast("tuple[Any, ...]", calls) if calls else ():
         if not isinstance(call, Call) or type(call.name) is not str or type(call.arguments) is not str:
@@ -239,18 +227,6 @@ async def _streamed(run: Driver, op: str, model: Model, request: ModelRequest) -
     if response is None:
         raise ModelError("its stream ended without an answer", provider=model.name)
     return response
-
-
-def delay_of(attempt: int, retry_after: float | None) -> float | None:
-    """Seconds to wait before the next attempt; None when the wait would be too long to be of use.
-
-    Args:
-        attempt: The attempt that failed, from 1.
-        retry_after: What the other side asked for.
-    """
-    if retry_after is not None:
-        return retry_after if retry_after <= MAX_DELAY else None
-    return min(0.5 * 2.0 ** (attempt - 1), 8.0) * random.uniform(0.75, 1.25)
 
 
 # -- tools ------------------------------------------------------------------------------------------------------
@@ -275,7 +251,7 @@ def call_tool(run: Driver, command: CallTool) -> Any:
     except InvalidArguments as error:
         return not_called(tool, error)
     if run.hooks is None and tool.approval is False:
-        return _attempts(run, command, tool, (values, text))
+        return Attempts(run, command, tool, values, text).settle()
     return _guarded(run, command, tool, values, text)
 
 
@@ -305,7 +281,7 @@ async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str,
     finish = (
         partial(_finished, run, command, hooks, edited, values) if hooks is not None or edited is not None else None
     )
-    return await _attempts(run, command, tool, (values, text), finish)
+    return await Attempts(run, command, tool, values, text, finish).settle()
 
 
 async def _finished(
@@ -378,114 +354,6 @@ def _unseen(why: str) -> ToolResult:
     return ToolResult.failed(f"The call was made, but a hook that checks its result {why}.", code="exception")
 
 
-async def _attempts(
-    run: Driver, command: CallTool, tool: Tool, frozen: Frozen, finish: Finishing | None = None, attempt: int = 1
-) -> Any:
-    """Attempts of one call until it is settled, or waits for an answer.
-
-    Args:
-        run: The run.
-        command: The command.
-        tool: The tool.
-        frozen: The arguments, by name and as JSON text.
-        finish: What hooks and a person's edit make of the result.
-        attempt: The attempt to begin with.
-    """
-    op, call = command.op, command.call
-    values, text = frozen
-    answers: list[tuple[Request, Answer]] = []
-    about = partial(_context, run, op, call, answers, {})
-    while True:
-        if tool.concurrency is not None:  # held while it runs, and not while somebody is asked or time passes
-            await SLOTS.take(tool)
-        try:
-            run.intended("tool.intended", op, call, values, attempt)
-            if not run.journal.volatile and tool.effect != "read":
-                await run.journal.durable()
-            if tool.runs == "run":
-                child = cast("Any", tool)
-                return await _ended(finish, await run.inside(op, child.agent, child.input_of(values, command.within)))
-            context = about(attempt) if tool.injected != () else None
-            if tool.effect == "once":
-                run.effects.begin(op, None if tool.check is None else partial(checked, tool, text, about(attempt)))
-            here = (run, command, tool, frozen, finish, attempt)
-            give_up = partial(_give_up, here, answers, about) if tool.runs == "task" else None
-            if run.trace is None:
-                result = await execute(tool, values, context, text=text, give_up=give_up)
-            else:
-                work = partial(execute, tool, values, context, text=text)
-                result = await run.trace.tool(tool, call.id, work, give_up)
-        finally:
-            if tool.concurrency is not None:
-                SLOTS.give(tool)
-        if (op, attempt) in run.given_up:
-            return result  # too late: what its call is settled with is decided without it
-        if result.is_error:
-            result = await _unsettled(here, answers, about, result)
-            if result is None:
-                attempt += 1
-                continue
-        elif tool.effect == "once":
-            run.effects.proven(op)
-        return result if finish is None else await _ended(finish, result)
-
-
-async def _ended(finish: Finishing | None, result: Any) -> Any:
-    return result if finish is None or result is PARKED else await finish(result)
-
-
-async def _unsettled(here: Here, answers: Answers, about: About, result: ToolResult) -> Any:
-    """What becomes of an attempt that did not succeed: a result, PARKED, or None for another attempt."""
-    run, command, tool, frozen, _, attempt = here
-    op = command.op
-    if tool.effect == "once":
-        found = await find_out(run, op, tool, frozen, about(attempt), result) if is_unknown(result) else result
-        if not isinstance(found, ToolResult):
-            return found
-        run.effects.proven(op)
-        result = found
-    request = result.pending
-    if request is not None:
-        answer = await run.ask(op, request)
-        if answer is None:
-            return PARKED
-        if not answer.ok:
-            return _denied(tool, answer)
-        answers.append((request, answer))
-        return None
-    delay = _again(tool, result, attempt)
-    if delay is None:
-        return result
-    run.journal.append("tool.settled", op, result, attempt, delay)
-    await asyncio.sleep(delay)
-    return None
-
-
-def _give_up(here: Here, answers: Answers, about: About, result: ToolResult) -> None:
-    """Go on without a body that does not end."""
-    run, command, _, _, finish, attempt = here
-    run.given_up = {*run.given_up, (command.op, attempt)}
-    if finish is None and not is_unknown(result):
-        run.landed(command, result)
-    else:
-        run.instead(command, _given_up(here, answers, about, result))
-
-
-async def _given_up(here: Here, answers: Answers, about: About, result: ToolResult) -> Any:
-    found = await _unsettled(here, answers, about, result)
-    run, command, tool, frozen, finish, attempt = here
-    if found is None:
-        return await _attempts(run, command, tool, frozen, finish, attempt + 1)
-    return await _ended(finish, found)
-
-
-def _again(tool: Tool, result: ToolResult, attempt: int) -> float | None:
-    failure = result.failure
-    if failure is None or not failure.retryable or attempt > tool.max_retries:
-        return None
-    return delay_of(attempt, failure.retry_after)
-
-
 # -- approval ---------------------------------------------------------------------------------------------------
 
 
@@ -507,7 +375,7 @@ async def _approved(run: Driver, op: str, tool: Tool, values: dict[str, Any], te
     if answer is None:
         return PARKED
     if not answer.ok:
-        return _denied(tool, answer)
+        return denied(tool, answer)
     if answer.arguments is None:
         return values, text, None
     frozen = _frozen(tool, answer.arguments)
@@ -517,36 +385,9 @@ async def _approved(run: Driver, op: str, tool: Tool, values: dict[str, Any], te
     return (values, text, None) if _same(frozen[0], values) else (*frozen, values)
 
 
-def _denied(tool: Tool, answer: Answer) -> ToolResult:
-    """The result of a call that somebody decided against, or did not decide in time."""
-    code = "expired" if answer.reason == "expired" else "denied"
-    why = f": {answer.reason}" if answer.reason and answer.reason not in ("declined", "expired") else ""
-    what = "nobody answered in time" if code == "expired" else f"the person who was asked declined{why}"
-    return ToolResult.failed(f"Tool {tool.name!r} was not called; {what}.", code=code)
-
-
 def _told_of_edit(result: ToolResult, before: dict[str, Any], after: dict[str, Any]) -> ToolResult:
     """The result with a word on arguments that a person had changed, for the model and for the record."""
     versions = {"requested": plain(before), "approved": plain(after)}
     note = f"[The arguments were changed before the call, to {dumps(versions['approved']).decode()}]"
     output = f"{note}\n{result.output}" if result.output else note
     return replace(result, output=output, metadata=with_fact(result.metadata, "arguments", versions))
-
-
-def _context(run: Driver, op: str, call: Call, answers: Answers, state: dict[str, Any], attempt: int) -> Context[Any]:
-    """What a tool is told about its call."""
-
-    def progress(value: Any) -> None:
-        run.emit_from_anywhere(Event("tool_progress", op, call=call, value=value))
-
-    return Context(
-        run_id=run.journal.run_id,
-        call_id=call.id,
-        attempt=attempt,
-        answers=answers,
-        state=state,
-        deps=run.info.deps,
-        run_context=run.info.context,
-        variables=run.variables,
-        on_progress=progress if run.listener is not None else None,
-    )

@@ -135,7 +135,7 @@ class Effects:
 
 
 async def find_out(
-    run: Driver, op: str, tool: Tool, frozen: tuple[dict[str, Any], Any], context: Context[Any], doubt: ToolResult
+    run: Driver, op: str, tool: Tool, values: dict[str, Any], text: Any, context: Context[Any], doubt: ToolResult
 ) -> Any:
     """What became of a call.
 
@@ -143,7 +143,8 @@ async def find_out(
         run: The run.
         op: The command.
         tool: The tool.
-        frozen: The arguments it was made with, by name and as JSON text.
+        values: The arguments it was made with.
+        text: Their JSON text.
         context: As the call had it: the check finds the same call id and effect key there.
         doubt: What is known: how the attempt ended.
 
@@ -153,7 +154,6 @@ async def find_out(
 
     Since 0.1.
     """
-    values, text = frozen
     said = await checked(tool, text, context, doubt)
     if not is_unknown(said):
         return said

@@ -7,7 +7,7 @@ here knows agents or workflows, stores or providers.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
@@ -79,7 +79,7 @@ class Driver:
 
     __slots__ = (
         "_asking", "_cancelled_by", "_done", "_flying", "_open", "_outer", "_ready", "_requests", "_task", "_wake",
-        "at", "definition", "effects", "given_up", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
+        "at", "definition", "effects", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
         "on_request", "path", "result", "stream", "trace", "variables",
     )  # fmt: skip
 
@@ -114,7 +114,6 @@ class Driver:
         self._outer = outer
         self._cancelled_by: str | None = None
         self._task: asyncio.Task[Any] | None = None
-        self.given_up: Set[tuple[str, int]] = frozenset()  # ops and attempts whose bodies did not end
         self.effects = Effects(None if outer is None else partial(outer.effects.begin, at))
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._open: dict[str, Any] = {}

@@ -1,0 +1,215 @@
+"""The attempts of one call in a run: slot, record, body, and what follows from its end."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from ferrule.lazy import LazyModule
+from ferrule.machine import CallTool
+from ferrule.result import ToolResult
+from ferrule.runtime.answer import PARKED
+from ferrule.runtime.doubt import checked, find_out
+from ferrule.runtime.event import Event
+from ferrule.runtime.slots import SLOTS
+from ferrule.suspension import Answer, Request
+from ferrule.tool.body.attempt import is_unknown
+from ferrule.tool.context import Context
+from ferrule.tool.invoke import execute
+from ferrule.tool.tool import Tool
+
+if TYPE_CHECKING:
+    import asyncio
+    import random
+
+    from ferrule.runtime.driver import Driver
+else:
+    asyncio = LazyModule("asyncio")
+    random = LazyModule("random")
+
+Finishing: TypeAlias = Callable[[ToolResult], Awaitable[ToolResult]]
+MAX_DELAY = 120.0
+
+
+class Attempts:
+    """One call that is being made.
+
+    Args:
+        run: The run.
+        command: The command.
+        tool: The tool.
+        values: The frozen arguments by name.
+        text: Their JSON text.
+        finish: What hooks and a person's edit make of the result.
+
+    Since 0.1.
+    """
+
+    __slots__ = ("_command", "_finish", "_given_up", "_kept", "_run", "_text", "_tool", "_values")
+
+    def __init__(
+        self,
+        run: Driver,
+        command: CallTool,
+        tool: Tool,
+        values: dict[str, Any],
+        text: str | bytes,
+        finish: Finishing | None = None,
+    ) -> None:
+        """Nothing is made yet."""
+        self._run = run
+        self._command = command
+        self._tool = tool
+        self._values = values
+        self._text = text
+        self._finish = finish
+        self._given_up = 0  # the last attempt that nobody waits for, though its body has not ended
+        self._kept: tuple[list[tuple[Request, Answer]], dict[str, Any]] | None = None  # answers and state
+
+    async def settle(self, attempt: int = 1) -> Any:
+        """Make attempts until the call is settled, or waits for an answer.
+
+        Args:
+            attempt: The first of them.
+
+        Returns:
+            The result, or PARKED.
+        """
+        run, tool, op = self._run, self._tool, self._command.op
+        while True:
+            if tool.concurrency is not None:  # held while it runs, and not while somebody is asked or time passes
+                await SLOTS.take(tool)
+            try:
+                run.intended("tool.intended", op, self._command.call, self._values, attempt)
+                if not run.journal.volatile and tool.effect != "read":
+                    await run.journal.durable()
+                if tool.runs == "run":
+                    child = cast("Any", tool)
+                    input = child.input_of(self._values, self._command.within)
+                    return await self._end(await run.inside(op, child.agent, input))
+                result = await self._execute(attempt)
+            finally:
+                if tool.concurrency is not None:
+                    SLOTS.give(tool)
+            if attempt <= self._given_up:
+                return result  # too late: what the call is settled with is decided without it
+            if result.is_error:
+                result = await self._unsettled(result, attempt)
+                if result is None:
+                    attempt += 1
+                    continue
+            elif tool.effect == "once":
+                run.effects.proven(op)
+            return result if self._finish is None else await self._end(result)
+
+    def _execute(self, attempt: int) -> Any:
+        run, tool = self._run, self._tool
+        context = self._context(attempt) if tool.injected != () else None
+        if tool.effect == "once":
+            check = None if tool.check is None else partial(checked, tool, self._text, self._context(attempt))
+            run.effects.begin(self._command.op, check)
+        give_up = partial(self._give_up, attempt) if tool.runs == "task" else None
+        if run.trace is None:
+            return execute(tool, self._values, context, text=self._text, give_up=give_up)
+        work = partial(execute, tool, self._values, context, text=self._text)
+        return run.trace.tool(tool, self._command.call.id, work, give_up)
+
+    async def _unsettled(self, result: ToolResult, attempt: int) -> Any:
+        """What becomes of an attempt that did not succeed: a result, PARKED, or None for another attempt."""
+        run, tool, op = self._run, self._tool, self._command.op
+        if tool.effect == "once":
+            if is_unknown(result):
+                found = await find_out(run, op, tool, self._values, self._text, self._context(attempt), result)
+                if not isinstance(found, ToolResult):
+                    return found
+                result = found
+            run.effects.proven(op)
+        request = result.pending
+        if request is not None:
+            answer = await run.ask(op, request)
+            if answer is None:
+                return PARKED
+            if not answer.ok:
+                return denied(tool, answer)
+            self._memory()[0].append((request, answer))
+            return None
+        failure = result.failure
+        if failure is None or not failure.retryable or attempt > tool.max_retries:
+            return result
+        delay = delay_of(attempt, failure.retry_after)
+        if delay is None:
+            return result
+        run.journal.append("tool.settled", op, result, attempt, delay)
+        await asyncio.sleep(delay)
+        return None
+
+    async def _end(self, result: Any) -> Any:
+        return result if self._finish is None or result is PARKED else await self._finish(result)
+
+    def _give_up(self, attempt: int, result: ToolResult) -> None:
+        """Go on without a body that does not end."""
+        self._given_up = attempt
+        if self._finish is None and not is_unknown(result):
+            self._run.landed(self._command, result)
+        else:
+            self._run.instead(self._command, self._without(result, attempt))
+
+    async def _without(self, result: ToolResult, attempt: int) -> Any:
+        found = await self._unsettled(result, attempt)
+        return await self.settle(attempt + 1) if found is None else await self._end(found)
+
+    def _memory(self) -> tuple[list[tuple[Request, Answer]], dict[str, Any]]:
+        """What the body has been answered and has kept for itself, over all attempts."""
+        if self._kept is None:
+            self._kept = ([], {})
+        return self._kept
+
+    def _context(self, attempt: int) -> Context[Any]:
+        """What the tool is told about its call."""
+        run, op, call = self._run, self._command.op, self._command.call
+        answers, state = self._memory()
+
+        def progress(value: Any) -> None:
+            run.emit_from_anywhere(Event("tool_progress", op, call=call, value=value))
+
+        return Context(
+            run_id=run.journal.run_id,
+            call_id=call.id,
+            attempt=attempt,
+            answers=answers,
+            state=state,
+            deps=run.info.deps,
+            run_context=run.info.context,
+            variables=run.variables,
+            on_progress=progress if run.listener is not None else None,
+        )
+
+
+def denied(tool: Tool, answer: Answer) -> ToolResult:
+    """The result of a call that somebody decided against, or did not decide in time.
+
+    Args:
+        tool: The tool.
+        answer: What they said.
+
+    Since 0.1.
+    """
+    code = "expired" if answer.reason == "expired" else "denied"
+    why = f": {answer.reason}" if answer.reason and answer.reason not in ("declined", "expired") else ""
+    what = "nobody answered in time" if code == "expired" else f"the person who was asked declined{why}"
+    return ToolResult.failed(f"Tool {tool.name!r} was not called; {what}.", code=code)
+
+
+def delay_of(attempt: int, retry_after: float | None) -> float | None:
+    """Seconds to wait before the next attempt; None when the wait would be too long to be of use.
+
+    Args:
+        attempt: The attempt that failed, from 1.
+        retry_after: What the other side asked for.
+
+    Since 0.1.
+    """
+    if retry_after is not None:
+        return retry_after if retry_after <= MAX_DELAY else None
+    return min(0.5 * 2.0 ** (attempt - 1), 8.0) * random.uniform(0.75, 1.25)
