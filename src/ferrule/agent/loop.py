@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 else:
     schemas = LazyModule("ferrule.provider.schema")
 
-_call, _call_model, _call_tool = maker(Call), maker(CallModel), maker(CallTool)
+_call, _call_model, _call_tool, _request = maker(Call), maker(CallModel), maker(CallTool), maker(ModelRequest)
 REPEATS = 3
 PAUSES = 10  # a provider that pauses more often in one turn does not come to an end
 _NO_COST = (
@@ -238,7 +238,7 @@ class AgentLoop:
         self._turn += 1
         self._turns += 1
         output = plan.output.schema if plan.output is not None else None
-        request = ModelRequest(Transcript(self._messages), plan.instructions, plan.tools, plan.settings, output)
+        request = _request((Transcript(self._messages), plan.instructions, plan.tools, plan.settings, output))
         return (_call_model((f"m{self._turn}", plan.models[self._model], request)),)
 
     def _spent(self) -> str | None:
@@ -304,10 +304,11 @@ class AgentLoop:
             return message
         calls: list[Call] = []
         for _, name, arguments, wire_id, complete in message.calls:
-            if wire_id in self._wire_ids:
-                wire_id = None
-            elif wire_id:
-                self._wire_ids[wire_id] = None
+            if wire_id:
+                if wire_id in self._wire_ids:
+                    wire_id = None
+                else:
+                    self._wire_ids[wire_id] = None
             calls.append(_call((f"t{self._turn}.{len(calls)}", name, arguments, wire_id, complete)))
             self._whole &= complete
         return ModelMessage(message.text, tuple(calls), message.reasoning, message.raw)

@@ -81,7 +81,10 @@ class Attempts:
             if tool.concurrency is not None:  # held while it runs, and not while somebody is asked or time passes
                 await SLOTS.take(tool)
             try:
-                run.intended("tool.intended", op, self._command.call, self._values, attempt)
+                call = self._command.call
+                run.journal.append("tool.intended", op, call, self._values, attempt)
+                if run.listener is not None:
+                    run.say("tool_call", op, call)
                 if not run.journal.volatile and tool.effect != "read":
                     await run.journal.durable()
                 if tool.runs == "run":

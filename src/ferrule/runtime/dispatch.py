@@ -157,7 +157,9 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
     lost: Usage | None = None  # by an answer that is asked for again
     attempt = 1
     while True:
-        run.intended("model.intended", command.op, attempt, model.name)
+        run.journal.append("model.intended", command.op, attempt, model.name)
+        if run.listener is not None:
+            run.say("step", command.op)
         heard = run.heard
         try:
             work = _streamed(run, command.op, model, request) if run.stream is not None else model.generate(request)

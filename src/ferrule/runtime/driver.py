@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ferrule.errors import ModelError
 from ferrule.journal.record import RecordType
@@ -33,12 +33,13 @@ from ferrule.machine import (
     Wait,
     maker,
 )
-from ferrule.message import ModelMessage, Usage
+from ferrule.message import Call, ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
+from ferrule.result import ToolResult
 from ferrule.runtime.answer import PARKED, OnRequest, asked, seconds_until
 from ferrule.runtime.dispatch import Hooks, call_model, call_tool
 from ferrule.runtime.doubt import Effects
-from ferrule.runtime.event import Event, event
+from ferrule.runtime.event import Event, EventType, event
 from ferrule.runtime.info import RunInfo
 from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.trace import tracing
@@ -193,13 +194,14 @@ class Driver:
         while True:
             # An async body may ignore its deadline, and a run inside must end by itself when this one is cancelled:
             # these have a task of their own even when nothing else goes on.
-            if len(commands) == 1 and not self._flying and _runs(commands[0]) not in ("task", "run"):
-                command = commands[0]
-                if isinstance(command, Finish):
-                    return command
+            command: Any = commands[0] if len(commands) == 1 and not self._flying else None
+            kind = type(command)  # pyright: ignore[reportUnknownVariableType]
+            if kind is CallModel or (command is not None and _runs(command) not in ("task", "run")):
                 # Nothing else goes on: no task is needed to wait for one thing.
+                if kind is Finish:
+                    return command
                 self._open[command.op] = command
-                outcome: Any = _PERFORM[type(command)](self, command)
+                outcome: Any = _PERFORM[kind](self, command)
                 if CoroutineType is type(outcome):
                     try:
                         outcome = await outcome
@@ -297,29 +299,35 @@ class Driver:
         del self._open[op]
         at = self.journal.append(_SETTLES[type(command)], op, outcome)
         if self.listener is not None:
-            self._tell(command, outcome)
+            if type(command) is CallTool:
+                self.say("tool_result", op, command.call, outcome)
+            elif type(command) is CallModel:
+                response: ModelResponse = outcome if isinstance(outcome, ModelResponse) else outcome.response
+                self.say("usage", op, None, None, response.usage or _ONE)
         return _completion((op, at, outcome))
 
-    def _tell(self, command: Any, outcome: Any) -> None:
-        op, seq = self.path + command.op, self.journal.seq
-        if type(command) is CallTool:
-            self.emit(event(("tool_result", op, seq, "", command.call, outcome, None, None, None)))
-        elif type(command) is CallModel:
-            response: ModelResponse = outcome if isinstance(outcome, ModelResponse) else outcome.response
-            self.emit(event(("usage", op, seq, "", None, None, None, response.usage or _ONE, None)))
-
-    def intended(self, type: Literal["model.intended", "tool.intended"], op: str, *facts: Any) -> None:
-        """Record that something is about to be done.
+    def say(
+        self,
+        type: EventType,
+        op: str,
+        call: Call | None = None,
+        result: ToolResult | None = None,
+        usage: Usage | None = None,
+    ) -> None:
+        """Tell the listener of the record that was just made.
 
         Args:
-            type: The record.
+            type: The event.
             op: The command.
-            facts: What else it tells; of a tool the call first.
+            call: The call it is about.
+            result: How that ended.
+            usage: What an answer consumed.
         """
-        self.journal.append(type, op, *facts)
-        if self.listener is not None:
-            shown, call = ("tool_call", facts[0]) if type == "tool.intended" else ("step", None)
-            self.emit(event((shown, self.path + op, self.journal.seq, "", call, None, None, None, None)))
+        told = event((type, self.path + op, self.journal.seq, "", call, result, None, usage, None))
+        try:
+            self.listener(told)  # pyright: ignore[reportOptionalCall] - whoever calls this has looked
+        except (Exception, asyncio.CancelledError):  # whoever listens must not decide how the run ends
+            self._log_listener()
 
     def note(self, point: str, op: str, changed: bool) -> None:
         """Record what a hook did.
@@ -343,8 +351,11 @@ class Driver:
             event = event._replace(op=self.path + event.op)
         try:
             self.listener(event)
-        except (Exception, asyncio.CancelledError):  # whoever listens must not decide how the run ends
-            logging.getLogger("ferrule.run").exception("a listener to run %s raised", self.journal.run_id)
+        except (Exception, asyncio.CancelledError):
+            self._log_listener()
+
+    def _log_listener(self) -> None:
+        logging.getLogger("ferrule.run").exception("a listener to run %s raised", self.journal.run_id)
 
     def emit_from_anywhere(self, event: Event) -> None:
         """Tell the listener, from whatever thread.
