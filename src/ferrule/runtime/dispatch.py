@@ -204,7 +204,7 @@ def _unfit(response: Any) -> str | None:
         return f"its message is {type(message).__name__}, not a ModelMessage"
     if type(message.text) is not str or response.finish not in FINISHES:
         return "its text must be a str" if response.finish in FINISHES else f"it ended with {response.finish!r}"
-    wrong = miscounted(response.usage)
+    wrong = miscounted(response.usage) if response.usage is not None else None
     if wrong is not None:
         return wrong
     calls: Any = message.calls
