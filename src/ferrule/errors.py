@@ -14,6 +14,8 @@ misuse of the API, and each class below names who has something to mend.
     ├── ConfigurationError      ferrule.toml or an app says what cannot be
     ├── ModelError              a provider refused, failed or was cut off
     ├── RunError                a run did not end well, and somebody insisted
+    ├── StoreError              a journal's store is full, locked, read-only, newer than this code, or damaged
+    │   └── LeaseLost               … or another worker has taken the run
     ├── SessionBusy             another run of the session is still going on
     ├── FetchError              an outgoing request gave no usable answer
     │   └── ForbiddenAddressError   … because its address is not one that may be asked
@@ -188,6 +190,30 @@ class ForbiddenAddressError(FetchError):
 
 class RunError(FerruleError):
     """A run did not end `done`; raised only by `raise_for_status`.
+
+    Since 0.1.
+    """
+
+
+class StoreError(FerruleError):
+    """A journal's store cannot do what was asked; nothing of it was written.
+
+    Args:
+        reason: What happened, to which store, and what to do about it.
+        retryable: Whether the same may succeed later.
+
+    Since 0.1.
+    """
+
+    def __init__(self, reason: str, *, retryable: bool = False) -> None:
+        """Keep what is known."""
+        super().__init__(reason)
+        self.reason = reason
+        self.retryable = retryable
+
+
+class LeaseLost(StoreError):
+    """Another worker has taken the run: whoever held it must stop, and start no effect.
 
     Since 0.1.
     """
