@@ -16,6 +16,7 @@ misuse of the API, and each class below names who has something to mend.
     ├── RunError                a run did not end well, and somebody insisted
     ├── StoreError              a journal's store is full, locked, read-only, newer than this code, or damaged
     │   └── LeaseLost               … or another worker has taken the run
+    ├── NonDeterminism          a run's records tell of something else than today's code would do
     ├── SessionBusy             another run of the session is still going on
     ├── FetchError              an outgoing request gave no usable answer
     │   └── ForbiddenAddressError   … because its address is not one that may be asked
@@ -214,6 +215,15 @@ class StoreError(FerruleError):
 
 class LeaseLost(StoreError):
     """Another worker has taken the run: whoever held it must stop, and start no effect.
+
+    Since 0.1.
+    """
+
+
+class NonDeterminism(FerruleError):
+    """The machine of today's code commands something else than a run's records tell; nothing was done.
+
+    A run that meets this is `blocked`, never failed.
 
     Since 0.1.
     """

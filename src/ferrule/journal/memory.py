@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
-from ferrule.journal.record import FACTS, Record, RecordType
+from ferrule.journal.record import Record, RecordType, body_of
 
 
 class MemoryJournal:
@@ -41,17 +42,40 @@ class MemoryJournal:
         self.seq += 1
         at = time.time()
         if self._keep:
-            body = dict(zip(FACTS[type], facts, strict=False))
-            self.records.append(Record(self.run_id, self.seq, type, at, body))
+            self.records.append(Record(self.run_id, self.seq, type, at, body_of(type, facts)))
         return at
 
-    def child(self, op: str) -> MemoryJournal:
-        """The journal of a run inside this one.
+    def as_recorded(self, outcome: Any) -> Any:
+        """The object itself: this record holds it.
 
         Args:
-            op: The command that starts it.
+            outcome: What was appended last.
         """
-        return MemoryJournal(f"{self.run_id}/{op}", keep=self._keep)
+        return outcome
+
+    def address(self, id: str) -> str:
+        """Under what id a request is answered; here its own.
+
+        Args:
+            id: That.
+        """
+        return id
+
+    def once_durable(self, tell: Callable[[], None]) -> None:
+        """Do something once every record so far would survive the process; here at once.
+
+        Args:
+            tell: That.
+        """
+        tell()
 
     async def durable(self) -> None:
         """Wait until every record so far would survive the process; here there is nothing to wait for."""
+
+    async def end(self, status: str, due: float | None = None) -> None:
+        """Let go of the run; here nobody else could take it.
+
+        Args:
+            status: How it stands.
+            due: When to look at it again.
+        """

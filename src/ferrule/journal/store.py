@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from ferrule.journal.record import RecordType
@@ -41,11 +41,36 @@ class Journal(Protocol):
         """
         ...
 
-    def child(self, op: str) -> Journal:
-        """The journal of a run inside this one, the same for the same command.
+    def as_recorded(self, outcome: Any) -> Any:
+        """What a record restores an outcome to: the machine is fed this, so that a replay sees the same.
 
         Args:
-            op: The command that starts it.
+            outcome: What was appended last.
+        """
+        ...
+
+    def address(self, id: str) -> str:
+        """Under what id the request that is recorded next is answered.
+
+        Args:
+            id: Its id in the run.
+        """
+        ...
+
+    def once_durable(self, tell: Callable[[], None]) -> None:
+        """Do something once every record so far would survive the process.
+
+        Args:
+            tell: That; called in the event loop, in the order of these calls.
+        """
+        ...
+
+    async def end(self, status: State, due: float | None = None) -> None:
+        """Let go of the run once all is durable.
+
+        Args:
+            status: How it stands.
+            due: When to look at it again at the latest, if it is suspended.
         """
         ...
 

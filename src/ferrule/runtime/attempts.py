@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -10,11 +11,12 @@ from ferrule.lazy import LazyModule
 from ferrule.machine import CallTool
 from ferrule.result import ToolResult
 from ferrule.runtime.answer import PARKED
-from ferrule.runtime.doubt import checked, find_out
+from ferrule.runtime.doubt import checked, decided, find_out
 from ferrule.runtime.event import Event
+from ferrule.runtime.recovery import Found
 from ferrule.runtime.slots import SLOTS
 from ferrule.suspension import Answer, Request
-from ferrule.tool.body.attempt import is_unknown
+from ferrule.tool.body.attempt import is_unknown, unknown
 from ferrule.tool.context import Context
 from ferrule.tool.invoke import execute
 from ferrule.tool.tool import Tool
@@ -30,6 +32,7 @@ else:
 
 Finishing: TypeAlias = Callable[[ToolResult], Awaitable[ToolResult]]
 MAX_DELAY = 120.0
+GONE = "The process ended during the call"
 
 
 class Attempts:
@@ -82,7 +85,9 @@ class Attempts:
                 await SLOTS.take(tool)
             try:
                 call = self._command.call
-                run.journal.append("tool.intended", op, call, self._values, attempt)
+                run.journal.append(
+                    "tool.intended", run.path + op, call.name, attempt, changed(self._text, call.arguments)
+                )
                 if run.listener is not None:
                     run.say("tool_call", op, call)
                 if not run.journal.volatile and tool.effect != "read":
@@ -118,34 +123,70 @@ class Attempts:
         work = partial(execute, tool, self._values, context, text=self._text)
         return run.trace.tool(tool, self._command.call.id, work, give_up)
 
-    async def _unsettled(self, result: ToolResult, attempt: int) -> Any:
+    async def resume(self, found: Found) -> Any:
+        """Go on with a call from where its records leave it, in another process perhaps.
+
+        Args:
+            found: What they tell.
+
+        Returns:
+            The result, or PARKED.
+        """
+        attempt, result = found.attempt, None
+        self._kept = (found.answers, found.state)
+        if found.request is not None:
+            answer = found.answer or await self._run.questions.again(self._command.op, found.request)
+            if answer is None:
+                return PARKED
+            result = self._answered(found.request, found.why, answer)
+        elif found.retry_at is not None:
+            await asyncio.sleep(max(found.retry_at - time.time(), 0.0))
+        elif found.begun and self._tool.effect == "once" and self._tool.runs != "run":
+            result = await self._unsettled(unknown(f"{GONE} of tool {self._tool.name!r}"), attempt, dead=True)
+        return await self.settle(attempt + 1) if result is None else await self._end(result)
+
+    async def _ask(self, request: Request, why: str, attempt: int) -> Answer | None:
+        arguments = changed(self._text, self._command.call.arguments)
+        return await self._run.questions.ask(self._command.op, request, why, attempt, arguments, self._memory()[1])
+
+    def _answered(self, request: Request, why: str, answer: Answer) -> ToolResult | None:
+        """What an answer makes of the call: a result, or None for another attempt."""
+        if why == "outcome":
+            return decided(self._tool, answer, unknown(f"{GONE} of tool {self._tool.name!r}"))
+        if not answer.ok:
+            return denied(self._tool, answer)
+        self._memory()[0].append((request, answer))
+        return None
+
+    async def _unsettled(self, result: ToolResult, attempt: int, *, dead: bool = False) -> Any:
         """What becomes of an attempt that did not succeed: a result, PARKED, or None for another attempt."""
         run, tool, op = self._run, self._tool, self._command.op
         if tool.effect == "once":
             if is_unknown(result):
-                found = await find_out(run, op, tool, self._values, self._text, self._context(attempt), result)
+                ask = partial(self._ask, why="outcome", attempt=attempt)
+                context = self._context(attempt)
+                found = await find_out(tool, self._values, self._text, context, result, self._asks(), ask, dead=dead)
                 if not isinstance(found, ToolResult):
                     return found
                 result = found
             run.effects.proven(op)
         request = result.pending
         if request is not None:
-            answer = await run.ask(op, request)
-            if answer is None:
-                return PARKED
-            if not answer.ok:
-                return denied(tool, answer)
-            self._memory()[0].append((request, answer))
-            return None
+            answer = await self._ask(request, "tool", attempt)
+            return PARKED if answer is None else self._answered(request, "tool", answer)
         failure = result.failure
         if failure is None or not failure.retryable or attempt > tool.max_retries:
             return result
         delay = delay_of(attempt, failure.retry_after)
         if delay is None:
             return result
-        run.journal.append("tool.settled", op, result, attempt, delay)
+        run.journal.append("tool.settled", run.path + op, result, attempt, delay)
         await asyncio.sleep(delay)
         return None
+
+    def _asks(self) -> bool:
+        """Whether a person is asked when nobody else knows."""
+        return (self._tool.on_unknown or ("fail" if self._run.journal.volatile else "ask")) == "ask"
 
     async def _end(self, result: Any) -> Any:
         return result if self._finish is None or result is PARKED else await self._finish(result)
@@ -177,7 +218,7 @@ class Attempts:
             run.emit_from_anywhere(Event("tool_progress", op, call=call, value=value))
 
         return Context(
-            run_id=run.journal.run_id,
+            run_id=run.info.run_id,
             call_id=call.id,
             attempt=attempt,
             answers=answers,
@@ -187,6 +228,20 @@ class Attempts:
             variables=run.variables,
             on_progress=progress if run.listener is not None else None,
         )
+
+
+def changed(text: str | bytes, asked: str) -> str | None:
+    """The frozen arguments for a record: None where they are what the model asked for, which stands in another.
+
+    Args:
+        text: JSON text of the frozen ones.
+        asked: What the model asked for.
+
+    Since 0.1.
+    """
+    if text is asked or text == asked:
+        return None
+    return text if isinstance(text, str) else text.decode()
 
 
 def denied(tool: Tool, answer: Answer) -> ToolResult:

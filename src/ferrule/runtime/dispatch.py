@@ -22,10 +22,11 @@ from ferrule.message import FINISHES, Call, ModelMessage, Usage, miscounted, unp
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
 from ferrule.result import ToolResult, take, with_fact
 from ferrule.runtime.answer import PARKED
-from ferrule.runtime.attempts import Attempts, delay_of, denied
+from ferrule.runtime.attempts import Attempts, changed, delay_of, denied
 from ferrule.runtime.event import Event
+from ferrule.runtime.recovery import Found
 from ferrule.strict_json import dumps, plain
-from ferrule.suspension import Request
+from ferrule.suspension import Answer, Request
 from ferrule.tool.invoke import is_approval_due, not_called
 from ferrule.tool.schema.arguments import InvalidArguments, read
 from ferrule.tool.tool import Tool
@@ -157,7 +158,7 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
     lost: Usage | None = None  # by an answer that is asked for again
     attempt = 1
     while True:
-        run.journal.append("model.intended", command.op, attempt, model.name)
+        run.journal.append("model.intended", run.path + command.op, attempt, model.name)
         if run.listener is not None:
             run.say("step", command.op)
         heard = run.heard
@@ -247,11 +248,16 @@ def call_tool(run: Driver, command: CallTool) -> Any:
     if command.given is not None:
         return command.given
     tool: Tool = command.tool
-    call = command.call
+    asked = command.call.arguments
+    found = run.found.pop(command.op, None) if run.found else None
     try:
-        values, text = read(tool.parameters, call.arguments, omit_blank=tool.omit_blank)
+        values, text = read(
+            tool.parameters, asked if found is None else found.arguments or asked, omit_blank=tool.omit_blank
+        )
     except InvalidArguments as error:
         return not_called(tool, error)
+    if found is not None:
+        return _resumed(run, command, tool, values, text, found)
     if run.hooks is None and tool.approval is False:
         return Attempts(run, command, tool, values, text).settle()
     return _guarded(run, command, tool, values, text)
@@ -267,23 +273,56 @@ async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str,
             return decided
         if decided is not None:
             values, text = decided
+    if tool.approval is False or not await _is_due(tool, values):
+        return await _attempts(run, command, tool, hooks, values, text).settle()
+    answer = await _asked(run, command, tool, values, text)
+    return await _decided(run, command, tool, values, text, answer)
+
+
+async def _decided(
+    run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes, answer: Answer | None
+) -> Any:
+    """A call that a person was asked about: with the arguments they agreed to, or not at all."""
+    hooks = run.hooks if run.hooks is not None and run.hooks.watches_tools else None
+    approved = PARKED if answer is None else _approved(tool, values, text, answer)
+    if not isinstance(approved, tuple):
+        return approved
+    values, text, edited = cast("tuple[dict[str, Any], str | bytes, dict[str, Any] | None]", approved)
+    if edited is not None and hooks is not None:
+        decided = await _before(run, hooks, command.call, tool, values)
+        if isinstance(decided, ToolResult):
+            return decided
+        # What was agreed to is what runs: a hook may say so by giving it back, and nothing else.
+        if decided is not None and not _same(decided[0], values):
+            return _denied_by_hook(tool, "refused the arguments that were approved")
+    return await _attempts(run, command, tool, hooks, values, text, edited).settle()
+
+
+async def _resumed(
+    run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes, found: Found
+) -> Any:
+    """A call that had come some way when its run was left; hooks and rules that were asked then are not asked again."""
+    if found.why == "approval" and found.request is not None:
+        answer = found.answer or await run.questions.again(command.op, found.request)
+        return await _decided(run, command, tool, values, text, answer)
     edited: dict[str, Any] | None = None
-    if tool.approval is not False and await _is_due(tool, values):
-        approved = await _approved(run, command.op, tool, values, text)
-        if not isinstance(approved, tuple):
-            return approved
-        values, text, edited = cast("tuple[dict[str, Any], str | bytes, dict[str, Any] | None]", approved)
-        if edited is not None and hooks is not None:
-            decided = await _before(run, hooks, call, tool, values)
-            if isinstance(decided, ToolResult):
-                return decided
-            # What was agreed to is what runs: a hook may say so by giving it back, and nothing else.
-            if decided is not None and not _same(decided[0], values):
-                return _denied_by_hook(tool, "refused the arguments that were approved")
-    finish = (
-        partial(_finished, run, command, hooks, edited, values) if hooks is not None or edited is not None else None
-    )
-    return await Attempts(run, command, tool, values, text, finish).settle()
+    if found.original is not None:
+        edited, _ = read(tool.parameters, found.original or command.call.arguments, omit_blank=tool.omit_blank)
+    hooks = run.hooks if run.hooks is not None and run.hooks.watches_tools else None
+    return await _attempts(run, command, tool, hooks, values, text, edited).resume(found)
+
+
+def _attempts(
+    run: Driver,
+    command: CallTool,
+    tool: Tool,
+    hooks: Hooks | None,
+    values: dict[str, Any],
+    text: str | bytes,
+    edited: dict[str, Any] | None = None,
+) -> Attempts:
+    finish = partial(_finished, run, command, hooks, edited, values) if hooks or edited is not None else None
+    return Attempts(run, command, tool, values, text, finish)
 
 
 async def _finished(
@@ -368,14 +407,18 @@ async def _is_due(tool: Tool, values: dict[str, Any]) -> bool:
         return True
 
 
-async def _approved(run: Driver, op: str, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:
-    """Arguments that a person agreed to; a failed result when they did not; PARKED while they have not answered."""
+async def _asked(
+    run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes
+) -> Answer | None:
+    """What a person says to a call; None while they have not answered."""
     shown = await tool.call_preview(text)
     data = {"tool": tool.name, "effect": tool.effect, "arguments": plain(tool.whole(values), big_ints="number")}
-    request = Request(op, "approval", f"Run tool {tool.name!r}?", data=data, preview=shown)
-    answer = await run.ask(op, request)
-    if answer is None:
-        return PARKED
+    request = Request(command.op, "approval", f"Run tool {tool.name!r}?", data=data, preview=shown)
+    return await run.questions.ask(command.op, request, "approval", arguments=changed(text, command.call.arguments))
+
+
+def _approved(tool: Tool, values: dict[str, Any], text: str | bytes, answer: Answer) -> Any:
+    """The arguments that a person agreed to, and the former ones if they changed them; a failed result for a no."""
     if not answer.ok:
         return denied(tool, answer)
     if answer.arguments is None:

@@ -6,7 +6,7 @@ then only as many attempts as the tool allows, or a person who says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -24,12 +24,11 @@ from ferrule.tool.tool import Tool
 
 if TYPE_CHECKING:
     import asyncio
-
-    from ferrule.runtime.driver import Driver
 else:
     asyncio = LazyModule("asyncio")
 
 Checking: TypeAlias = Callable[[ToolResult], Coroutine[Any, Any, ToolResult]]
+NOTHING: Final = {"happened": False}  # among the details of a call whose check finds nothing of it
 HAPPENED, NOT_HAPPENED, FAILED = "happened", "not_happened", "failed"
 OUTCOME: Final[dict[str, Any]] = {
     "type": "object",
@@ -135,38 +134,43 @@ class Effects:
 
 
 async def find_out(
-    run: Driver, op: str, tool: Tool, values: dict[str, Any], text: Any, context: Context[Any], doubt: ToolResult
+    tool: Tool,
+    values: dict[str, Any],
+    text: str | bytes,
+    context: Context[Any],
+    doubt: ToolResult,
+    asks: bool,
+    ask: Callable[[Request], Awaitable[Answer | None]],
+    *,
+    dead: bool = False,
 ) -> Any:
     """What became of a call.
 
     Args:
-        run: The run.
-        op: The command.
         tool: The tool.
         values: The arguments it was made with.
         text: Their JSON text.
         context: As the call had it: the check finds the same call id and effect key there.
         doubt: What is known: how the attempt ended.
+        asks: Whether a person is asked when the check does not know.
+        ask: Asks them.
+        dead: Whether the process that made the call is gone: what has not happened will not happen any more.
 
     Returns:
-        The result it is settled with; PARKED while a person has not answered; None when one says that it did not
-        happen: then it is made again.
+        The result it is settled with; PARKED while a person has not answered; None when it did not happen and is to be
+        made again: a person says so, or, of a process that is gone, the check.
 
     Since 0.1.
     """
     said = await checked(tool, text, context, doubt)
     if not is_unknown(said):
-        return said
-    asks = tool.on_unknown or ("fail" if run.journal.volatile else "ask")
-    if asks == "fail":
+        return None if dead and said.failure is not None and said.failure.details == NOTHING else said
+    if not asks:
         return said
     shown = {"tool": tool.name, "effect": tool.effect, "arguments": plain(tool.whole(values), big_ints="number")}
     prompt = f"{said.output} Did it happen?"
-    request = Request(op, "outcome", prompt, data={**shown, "schema": OUTCOME})
-    answer = await run.ask(op, request)
-    if answer is None:
-        return PARKED
-    return _decided(tool, answer, said)
+    answer = await ask(Request(context.call_id or tool.name, "outcome", prompt, data={**shown, "schema": OUTCOME}))
+    return PARKED if answer is None else decided(tool, answer, said)
 
 
 async def checked(tool: Tool, text: str | bytes, context: Context[Any], doubt: ToolResult) -> ToolResult:
@@ -187,13 +191,22 @@ async def checked(tool: Tool, text: str | bytes, context: Context[Any], doubt: T
         if doubt.failure is not None and doubt.failure.details == RUNNING:  # it may happen yet
             return replace(doubt, output=f"{doubt.output} Its check finds nothing of it so far.")
         words = f"Tool {tool.name!r} did not do it: the call broke off, and its check says that nothing happened."
-        return ToolResult(words, True, failure=Failure("not_executed", retryable=True))
+        return ToolResult(words, True, failure=Failure("not_executed", retryable=True, details=NOTHING))
     if is_unknown(said):
         return replace(doubt, output=f"{doubt.output} Its check could not tell: {said.output}")
     return said
 
 
-def _decided(tool: Tool, answer: Answer, doubt: ToolResult) -> ToolResult | None:
+def decided(tool: Tool, answer: Answer, doubt: ToolResult) -> ToolResult | None:
+    """What a person says became of a call; None when they say that it did not happen.
+
+    Args:
+        tool: The tool.
+        answer: What they said.
+        doubt: What is known without them.
+
+    Since 0.1.
+    """
     given = answer.data or {}
     if not answer.ok:
         return doubt

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ferrule.errors import ModelError
-from ferrule.journal.record import RecordType
+from ferrule.errors import ModelError, NonDeterminism
+from ferrule.journal.record import Record
 from ferrule.journal.store import Journal
 from ferrule.lazy import LazyModule
 from ferrule.machine import (
@@ -36,14 +35,15 @@ from ferrule.machine import (
 from ferrule.message import Call, ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
 from ferrule.result import ToolResult
-from ferrule.runtime.answer import PARKED, OnRequest, asked, seconds_until
+from ferrule.runtime.answer import PARKED, OnRequest, seconds_until
 from ferrule.runtime.dispatch import Hooks, call_model, call_tool
 from ferrule.runtime.doubt import Effects
 from ferrule.runtime.event import Event, EventType, event
 from ferrule.runtime.info import RunInfo
 from ferrule.runtime.outcome import RunResult
+from ferrule.runtime.question import Questions
+from ferrule.runtime.recovery import SETTLES, Found, recover
 from ferrule.runtime.trace import tracing
-from ferrule.suspension import Answer, Request, with_digest
 from ferrule.tool.body.attempt import AT_ONCE
 from ferrule.tool.context import Variables
 
@@ -74,14 +74,15 @@ class Driver:
         on_request: Answers requests in this process; None leaves them open.
         outer: The run around this one.
         at: The command of that run which this one is.
+        records: What the journal held before; the run goes on from there.
 
     Since 0.1.
     """
 
     __slots__ = (
-        "_asking", "_cancelled_by", "_done", "_flying", "_open", "_outer", "_ready", "_requests", "_task", "_wake",
-        "at", "definition", "effects", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
-        "on_request", "path", "result", "stream", "trace", "variables",
+        "_cancelled_by", "_done", "_flying", "_open", "_outer", "_ready", "_task", "_wake",
+        "at", "definition", "effects", "found", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
+        "options", "path", "questions", "records", "result", "stream", "trace", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -96,18 +97,22 @@ class Driver:
         on_request: OnRequest | None = None,
         outer: Driver | None = None,
         at: str = "",
+        records: Sequence[Record] = (),
     ) -> None:
         """Make the machine; nothing happens yet."""
         self.definition = definition
         self.journal = journal
         self.info = info
+        self.options = options
         self.machine: Machine = definition.machine(options or {})
         self.hooks: Hooks | None = definition.hooks
         self.listener = listener
         self.stream = stream
-        self.on_request = on_request
+        self.questions = Questions(self, on_request)
         self.path = f"{outer.path}{at}/" if outer is not None else ""
         self.at = at
+        self.records = records
+        self.found: dict[str, Found] = {}  # by op, how far a command had come before
         self.result: RunResult[Any] | None = None
         self.variables = Variables(info.context)
         self.heard = 0
@@ -122,8 +127,6 @@ class Driver:
         self._done: list[tuple[Any, Any]] = []  # commands and what came of them, in the order of their ends
         self._ready: list[tuple[Any, Any]] = []  # those to be taken next, the first of them last
         self._wake: asyncio.Future[None] | None = None
-        self._requests: dict[str, Request] = {}
-        self._asking: asyncio.Lock | None = None
 
     def run(self, input: Any) -> Coroutine[Any, Any, RunResult[Any]]:
         """Drive the run to its end, or until it waits for answers and nothing else.
@@ -143,25 +146,44 @@ class Driver:
 
     async def _run(self, input: Any) -> RunResult[Any]:
         self._task = asyncio.current_task()
-        at = self.journal.append("run.started", self.definition.name, self.info.context)
-        commands = self.machine.start(input, at)
+        commands = self._begun(input)
+        if isinstance(commands, Finish):
+            return await self._result(commands)
         try:
             if self.info.deps is None:
                 failed = await self._make_deps()
                 if failed is not None:
-                    return self._result(failed)
+                    return await self._result(failed)
             finish = await (self._drive(commands) if self.cancelled_by is None else self._cancel(commands))
         except asyncio.CancelledError:
             outside = self.cancelled_by is None
             self._cancelled_by = self.cancelled_by or "caller"
             finish = await self._cancel()
             if outside:  # nobody takes what is returned; what was done is told and kept all the same
-                self._result(finish)
+                await self._result(finish)
                 raise
         except BaseException:
             await self._let_go()
             raise
-        return self._result(finish)
+        return await self._result(finish)
+
+    def _begun(self, input: Any) -> Sequence[Command] | Finish:
+        """What to do first: what the machine wants at its start, or what its records leave open."""
+        here = self.path[:-1] or None
+        at = next((r.at for r in self.records if r.body.get("op") == here), None)
+        if at is None:
+            if here is None:
+                at = self.journal.append("run.started", self.definition.name, input, self.info.context, self.options)
+            else:
+                at = self.journal.append("child.started", here, self.definition.name)
+            return self.machine.start(input, at)
+        try:
+            told = recover(self.machine, self.machine.start(input, at), self.records, self.path)
+        except NonDeterminism as error:
+            return Finish("blocked", error=str(error), reason="nondeterminism")
+        self.found = told.found
+        self._cancelled_by = told.cancelled_by
+        return told.finish or told.commands
 
     def cancel(self, by: str) -> None:
         """Bring the run to an end that keeps what it has done; once is enough.
@@ -297,7 +319,9 @@ class Driver:
         """Record what came of a command; the record is what the machine is fed."""
         op: str = command.op
         del self._open[op]
-        at = self.journal.append(_SETTLES[type(command)], op, outcome)
+        at = self.journal.append(SETTLES[type(command)], self.path + op, outcome)
+        if not self.journal.volatile:
+            outcome = self.journal.as_recorded(outcome)
         if self.listener is not None:
             if type(command) is CallTool:
                 self.say("tool_result", op, command.call, outcome)
@@ -324,6 +348,9 @@ class Driver:
             usage: What an answer consumed.
         """
         told = event((type, self.path + op, self.journal.seq, "", call, result, None, usage, None))
+        if not self.journal.volatile:
+            self.journal.once_durable(partial(self.emit, told))
+            return
         try:
             self.listener(told)  # pyright: ignore[reportOptionalCall] - whoever calls this has looked
         except (Exception, asyncio.CancelledError):  # whoever listens must not decide how the run ends
@@ -337,7 +364,7 @@ class Driver:
             op: The command.
             changed: Whether it changed anything.
         """
-        self.journal.append("hook.returned", point, op, changed)
+        self.journal.append("hook.returned", point, self.path + op, changed)
 
     def emit(self, event: Event) -> None:
         """Tell the listener.
@@ -355,7 +382,7 @@ class Driver:
             self._log_listener()
 
     def _log_listener(self) -> None:
-        logging.getLogger("ferrule.run").exception("a listener to run %s raised", self.journal.run_id)
+        logging.getLogger("ferrule.run").exception("a listener to run %s raised", self.info.run_id)
 
     def emit_from_anywhere(self, event: Event) -> None:
         """Tell the listener, from whatever thread.
@@ -374,47 +401,17 @@ class Driver:
 
     # -- what dispatch asks for ---------------------------------------------------------------------------------
 
-    async def ask(self, op: str, request: Request) -> Answer | None:
-        """Ask whoever answers in this process; one request at a time.
-
-        Args:
-            op: The command that waits.
-            request: What is asked.
-
-        Returns:
-            The answer; None when it stays open.
-        """
-        at = self.path + op
-        # Its address from the root: two runs inside this one may each ask under the same local name.
-        request = with_digest(replace(request, id=self.path + request.id))
-        self.journal.append("wait.opened", op, request)
-        self.emit(Event("pending", at, self.journal.seq, request=request))
-        answer = await self._answer(request)
-        if answer is None:
-            self._requests[at] = request
-            return None
-        self.journal.append("wait.answered", op, answer, "inline")
-        return answer
-
-    async def _answer(self, request: Request) -> Answer | None:
-        if self.on_request is None:
-            return None
-        if self._asking is None:
-            self._asking = asyncio.Lock()
-        async with self._asking:
-            try:
-                return await asked(self.on_request, request)
-            except Exception:  # whoever should answer failed, or answered something else; the request stays open
-                logging.getLogger("ferrule.run").exception("answering a request of %s failed", self.journal.run_id)
-                return None
-
     async def wait(self, command: Wait) -> Any:
         """Ask a person.
 
         Args:
             command: Says what.
         """
-        answer = await self.ask(command.op, command.request)
+        found = self.found.pop(command.op, None)
+        if found is None or found.request is None:
+            answer = await self.questions.ask(command.op, command.request, "wait")
+        else:
+            answer = await self.questions.again(command.op, found.request)
         return PARKED if answer is None else answer
 
     async def inside(self, op: str, definition: Definition, input: Any) -> Any:
@@ -431,7 +428,7 @@ class Driver:
         run = await self.drive(op, definition, input)
         if run is PARKED:
             return run
-        self.machine.on(Completion(op, self.journal.append("child.settled", op, run), run))
+        self.machine.on(Completion(op, self.journal.append("child.settled", self.path + op, run), run))
         return run.as_tool_result(after_effects=op in self.effects)
 
     async def drive(self, op: str, definition: Definition, input: Any) -> Any:
@@ -445,22 +442,21 @@ class Driver:
         Returns:
             How it ended, or PARKED.
         """
-        journal = self.journal.child(op)
-        self.journal.append("child.started", op, journal.run_id)
         inner = Driver(
             definition,
-            journal,
-            RunInfo(journal.run_id, self.info.context, None),
+            self.journal,
+            RunInfo(f"{self.info.run_id}/{op}", self.info.context, None),
             listener=definition.heard_by(self.listener),
             stream=self.stream,
-            on_request=self._answer if self.on_request is not None else None,
+            on_request=self.questions.inside(),
             outer=self,
             at=op,
+            records=self.records,
         )
         result = await inner.run(input)
         if result.status != "suspended":
             return result
-        self._requests.update(inner._requests)
+        self.questions.open.update(inner.questions.open)
         self.info.spend(result.usage)  # for the result of this run, which waits too
         return PARKED
 
@@ -519,21 +515,24 @@ class Driver:
             return RunResult("", "cancelled", reason="cancelled")
         return None
 
-    def _result(self, finish: Finish) -> RunResult[Any]:
+    async def _result(self, finish: Finish) -> RunResult[Any]:
         machine = self.machine
         status, output, value, error, reason = finish
         result: RunResult[Any] = RunResult(
-            self.journal.run_id,
+            self.info.run_id,
             status,
             output,
             value,
             error,
             reason,
-            tuple(self._requests.values()) if status == "suspended" else (),
+            tuple(self.questions.open.values()) if status == "suspended" else (),
             machine.usage if self.info.spent is None else machine.usage + self.info.spent,
             machine.messages,
         )
-        self.journal.append("run.settled", status, reason)
+        if self._outer is None:
+            if status != "suspended" and status != "blocked":
+                self.journal.append("run.settled", status, reason)
+            await self.journal.end(status, self.questions.due())
         if self.listener is not None:
             self.emit(Event("done", self.path.rstrip("/"), self.journal.seq, value=result))
         self.result = result
@@ -565,10 +564,3 @@ _PERFORM: dict[Any, Callable[[Driver, Any], Any]] = {
 }
 _ONE = Usage(requests=1)
 _completion = maker(Completion)
-_SETTLES: dict[Any, RecordType] = {
-    CallTool: "tool.settled",
-    CallModel: "model.responded",
-    StartRun: "child.settled",
-    Sleep: "timer.fired",
-    Wait: "wait.answered",
-}

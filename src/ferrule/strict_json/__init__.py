@@ -9,7 +9,7 @@ This package knows no class of ours; `content`, `suspension` and `result`
 register theirs.
 """
 
-from ferrule.strict_json._back import restore
+from ferrule.strict_json._back import Load, restore
 from ferrule.strict_json._shape import (
     MAX_NODES,
     MAX_TYPED_NODES,
@@ -22,7 +22,7 @@ from ferrule.strict_json._shape import (
     type_name,
 )
 from ferrule.strict_json._text import clean, dumps, parse
-from ferrule.strict_json._walk import MAX_BYTES, MAX_DEPTH, SPILL_BYTES, plain, text_of, typed
+from ferrule.strict_json._walk import MAX_BYTES, MAX_DEPTH, SPILL_BYTES, Spill, plain, text_of, typed
 
 __all__ = [
     "MAX_BYTES",
@@ -31,7 +31,9 @@ __all__ = [
     "MAX_TYPED_NODES",
     "SPILL_BYTES",
     "Codec",
+    "Load",
     "Opaque",
+    "Spill",
     "bare_name",
     "clean",
     "dumps",
