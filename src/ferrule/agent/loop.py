@@ -6,7 +6,7 @@ Whatever differs there differs in the driver.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from ferrule.machine import CallModel, CallTool, Cancelled, Command, Completion,
 from ferrule.message import Call, Message, ModelMessage, Transcript, Usage, UserMessage, told, user
 from ferrule.provider.base import Model, ModelRequest, ModelResponse, Settings
 from ferrule.result import ToolResult
+from ferrule.strict_json import Codec, register
 from ferrule.tool.output import bounded
 from ferrule.tool.toolset import Toolset
 
@@ -475,3 +476,27 @@ def _within(room: int, calls: Sequence[Call], results: list[ToolResult]) -> list
 def _cut(result: ToolResult, limit: int, call_id: str) -> ToolResult:
     whole = (result.metadata or {}).get("full_output", result.output)  # it may have been cut once
     return bounded(replace(result, output=whole), limit, call_id)
+
+
+# -- the journal's form -----------------------------------------------------------------------------------------
+
+
+def _limits_of(limits: Limits) -> dict[str, Any]:
+    return {f.name: getattr(limits, f.name) for f in fields(limits)}
+
+
+def _input_of(given: RunInput) -> dict[str, Any]:
+    return {k: v for k, v in {**given._asdict(), "history": list(given.history)}.items() if v}
+
+
+def _rewritten_of(told: Rewritten) -> dict[str, Any]:
+    return {"response": told.response, "messages": list(told.messages)}
+
+
+def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda found: kind(**found)
+
+
+register(Limits, Codec("$limits", _limits_of, _limits_of, _maker(Limits)))
+register(RunInput, Codec("$input", _input_of, _input_of, _maker(RunInput)))
+register(Rewritten, Codec("$rewritten", _rewritten_of, _rewritten_of, _maker(Rewritten)))

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, cast, g
 
 from ferrule.errors import ModelError, UsageError
 from ferrule.message import Finish, Message, ModelMessage, Usage
-from ferrule.strict_json import kind_of
+from ferrule.strict_json import Codec, kind_of, register
 from ferrule.tool.toolset import Toolset
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -423,3 +423,30 @@ class Body(NamedTuple):
 
     json: bytes
     sent: tuple[Sent, ...] = ()
+
+
+# -- the journal's form -----------------------------------------------------------------------------------------
+
+
+def _fields_of(response: ModelResponse) -> dict[str, Any]:
+    told = {**response._asdict(), "mended": dict(response.mended) or None}
+    return {k: v for k, v in told.items() if v is not None and v is not False and v != ""}
+
+
+_ERROR = ("reason", "provider", "status", "code", "request_id", "retryable", "retry_after")
+
+
+def _error_of(error: ModelError) -> dict[str, Any]:
+    return {name: found for name in _ERROR if (found := getattr(error, name)) is not None}
+
+
+def _error_from(found: dict[str, Any]) -> ModelError:
+    return ModelError(found.pop("reason"), provider=found.pop("provider"), **found)
+
+
+def _response_from(found: dict[str, Any]) -> ModelResponse:
+    return ModelResponse(**found)
+
+
+register(ModelResponse, Codec("$response", _fields_of, _fields_of, _response_from))
+register(ModelError, Codec("$model_error", _error_of, _error_of, _error_from))

@@ -1,0 +1,215 @@
+"""The journal of a run that this process holds: written behind, in order, and waited for where it must be."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ferrule.journal.record import VERSION, Record, RecordType, body_of, written
+from ferrule.journal.store import Asked, Batch, Held, Letter, Row, State, Store
+from ferrule.lazy import LazyModule
+from ferrule.result import ToolResult
+from ferrule.strict_json import dumps, parse, restore, typed
+from ferrule.suspension import Answer, Request, parse_time
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = LazyModule("asyncio")
+
+_SAME = (str, int, float, bool, type(None))  # values that come back as they are
+
+
+class HeldJournal:
+    """One run's journal in a store.
+
+    Records are encoded when they are appended and handed to the store once a
+    turn of the event loop, together. `durable` waits for the store.
+
+    Args:
+        store: The store.
+        held: The holding of the run.
+        fence: Raises LeaseLost where so little is left of the lease that no effect may be started under it.
+
+    Since 0.1.
+    """
+
+    __slots__ = (
+        "_blobs",
+        "_closed",
+        "_fence",
+        "_held",
+        "_last",
+        "_letters",
+        "_opened",
+        "_rows",
+        "_store",
+        "_telling",
+        "run_id",
+        "seq",
+    )
+    volatile = False
+
+    def __init__(self, store: Store, held: Held, fence: Callable[[], None] = lambda: None) -> None:
+        """Go on after the run's last record."""
+        self._store = store
+        self._held = held
+        self._fence = fence
+        self.run_id = held.run_id
+        self.seq = held.seq
+        self._rows: list[Row] = []
+        self._blobs: dict[str, bytes] = {}
+        self._opened: list[Asked] = []
+        self._closed: list[str] = []
+        self._letters: list[int] = []
+        self._telling: list[Callable[[], None]] = []
+        self._last: asyncio.Future[None] | None = None
+
+    def append(self, type: RecordType, *facts: Any) -> float:
+        """Put a record at the end; it is handed to the store with all others of this turn of the loop.
+
+        Args:
+            type: What happened.
+            facts: As `FACTS` names them.
+
+        Returns:
+            When it was recorded, in seconds since 1970.
+
+        Since 0.1.
+        """
+        at = time.time()
+        if not self._rows:
+            asyncio.get_running_loop().call_soon(self._hand_over)
+        self.seq += 1
+        self._rows.append(Row(self.seq, type, VERSION, at, written(type, facts, self._spill)))
+        if type == "wait.opened":
+            self._opened.append(_asked(self.run_id, facts[0], facts[1], at))
+        elif type == "wait.answered" and facts[2:] == ("inline",):
+            self._closed.append(facts[1].id)
+        return at
+
+    def take_in(self, letter: Letter) -> Record | None:
+        """Record what came from outside, and have the store forget the letter with it.
+
+        Args:
+            letter: The letter.
+
+        Returns:
+            The record; None where the letter says nothing to a run.
+
+        Since 0.1.
+        """
+        told: dict[str, Any] = parse(letter.body)
+        self._letters.append(letter.id)
+        type: RecordType
+        if letter.kind == "answer":
+            type, facts = "wait.answered", (told["op"], Answer.from_dict(told["answer"]), told["by"])
+        elif letter.kind == "cancel":
+            type, facts = "cancel.requested", (told["by"],)
+        else:
+            return None
+        at = self.append(type, *facts)
+        return Record(self.run_id, self.seq, type, at, body_of(type, facts))
+
+    def as_recorded(self, outcome: Any) -> Any:
+        """What the record of an outcome restores it to.
+
+        Args:
+            outcome: What was appended last.
+
+        Since 0.1.
+        """
+        if not isinstance(outcome, ToolResult) or type(outcome.value) in _SAME:
+            return outcome
+        return restore(typed(outcome))
+
+    def address(self, id: str) -> str:
+        """Under what id the request that is recorded next is answered: unique in the store.
+
+        Args:
+            id: Its id in the run.
+
+        Since 0.1.
+        """
+        return f"{self.run_id}.{self.seq + 1}"
+
+    def once_durable(self, tell: Callable[[], None]) -> None:
+        """Do something once every record so far would survive the process.
+
+        Args:
+            tell: That; not done when the store fails.
+
+        Since 0.1.
+        """
+        if self._rows:
+            self._telling.append(tell)
+        else:
+            _after(self._last, [tell])
+
+    async def durable(self) -> None:
+        """Wait until every record so far would survive the process.
+
+        Raises:
+            StoreError: The store could not write them; a `LeaseLost` when another worker has taken the run.
+
+        Since 0.1.
+        """
+        self._hand_over()
+        if self._last is not None:
+            await asyncio.shield(self._last)
+        self._fence()
+
+    async def end(self, status: State, due: float | None = None) -> None:
+        """Let go of the run once all is durable.
+
+        Args:
+            status: How it stands.
+            due: When to look at it again at the latest, if it is suspended.
+
+        Raises:
+            StoreError: As for `durable`.
+
+        Since 0.1.
+        """
+        self._write(status, due)
+        await self.durable()
+
+    def _hand_over(self) -> None:
+        if self._rows or self._letters:
+            self._write(None, None)
+
+    def _write(self, state: State | None, due: float | None) -> None:
+        batch = Batch(self._rows, self._blobs, self._opened, self._closed, self._letters, state, due)
+        self._rows, self._blobs, self._opened, self._closed, self._letters = [], {}, [], [], []
+        self._last = asyncio.ensure_future(self._store.append(self._held, batch))
+        telling, self._telling = self._telling, []
+        if telling:
+            _after(self._last, telling)
+
+    def _spill(self, data: bytes) -> str:
+        digest = hashlib.sha256(data).hexdigest()
+        self._blobs[digest] = data
+        return digest
+
+
+def _after(done: asyncio.Future[None] | None, telling: Sequence[Callable[[], None]]) -> None:
+    """Tell once a write is done; nothing when it fails."""
+
+    def told(ended: asyncio.Future[None] | None) -> None:
+        if ended is None or not (ended.cancelled() or ended.exception()):
+            for tell in telling:
+                tell()
+
+    if done is None or done.done():
+        told(done)
+    else:
+        done.add_done_callback(told)
+
+
+def _asked(run_id: str, op: str, request: Request, at: float) -> Asked:
+    expires = None if request.expiresAt is None else parse_time(request.expiresAt).timestamp()
+    return Asked(
+        request.id, run_id, op, request.kind, request.digest or "", dumps(typed(request)), expires=expires, opened=at
+    )

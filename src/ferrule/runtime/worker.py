@@ -1,0 +1,279 @@
+"""A process that drives runs of a store: it takes those that are due, and goes on with them from their records."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ferrule.errors import LeaseLost, StoreError, UsageError
+from ferrule.journal.held import HeldJournal
+from ferrule.journal.record import VERSION, Record, read, written
+from ferrule.journal.store import Batch, Entry, Held, NewRun, Row, Store
+from ferrule.lazy import LazyModule
+from ferrule.machine import Definition
+from ferrule.runtime.answer import OnRequest
+from ferrule.runtime.driver import Driver, Listener
+from ferrule.runtime.info import RunInfo, new_run_id
+from ferrule.runtime.outcome import RunResult
+from ferrule.runtime.recovery import recover
+
+if TYPE_CHECKING:
+    import asyncio
+    import logging
+else:
+    asyncio = LazyModule("asyncio")
+    logging = LazyModule("logging")
+
+LEASE = 10.0
+BEAT = 3.0
+MARGIN = 2.0  # seconds of the lease that must be left for an effect to be started
+POISON = 5
+STOP = 10.0
+_REF = re.compile(rb'"ref":"([0-9a-f]{64})"')
+
+
+class Worker:
+    """Drives runs of one store in one event loop.
+
+    Args:
+        store: The store, open.
+        definitions: What it can run, by name.
+        lease: Seconds without a sign of life after which others may take its runs.
+        poll: Seconds between two looks for runs that are due.
+
+    Since 0.1.
+    """
+
+    def __init__(
+        self, store: Store, definitions: Mapping[str, Definition], *, lease: float = LEASE, poll: float = 0.5
+    ) -> None:
+        """Do nothing yet."""
+        self.id = f"w_{os.urandom(8).hex()}"
+        self._store = store
+        self._definitions = definitions
+        self._lease = lease
+        self._poll = poll
+        self._until = 0.0
+        self._beating: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
+        self._driving: dict[str, tuple[asyncio.Task[Any], Driver | None]] = {}
+
+    async def __aenter__(self) -> Worker:
+        """Begin to be alive."""
+        self._renew()
+        await self._store.enlist(self.id, {"host": socket.gethostname(), "pid": os.getpid(), "lease": self._lease})
+        self._beating = asyncio.create_task(self._beat())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Let runs end for a while, then let go of them."""
+        for task in (self._polling, self._beating):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        tasks = [task for task, _ in self._driving.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP)
+        self._until = 0.0  # what has not ended starts nothing more
+        await self._store.retire(self.id)
+
+    # -- being alive --------------------------------------------------------------------------------------------
+
+    def _renew(self) -> None:
+        self._until = time.monotonic() + self._lease
+
+    def fence(self) -> None:
+        """Refuse to start an effect where the lease is over or nearly so.
+
+        Raises:
+            LeaseLost: It is.
+        """
+        if time.monotonic() > self._until - min(MARGIN, self._lease / 4):
+            raise LeaseLost(f"worker {self.id} has been still for too long: its runs may have been taken by another.")
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(min(BEAT, self._lease / 3))
+            began = time.monotonic()
+            try:
+                if await self._store.beat(self.id):
+                    self._until = began + self._lease
+            except StoreError as error:  # it may come back; until then the fence stops what must not go on
+                logging.getLogger("ferrule.worker").warning("no sign of life could be given: %s", error)
+
+    def start(self) -> None:
+        """Look for runs that are due, again and again, until the end of the `async with` block."""
+        if self._polling is None:
+            self._polling = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                for held in await self._store.claim(self.id, list(self._definitions), 100, self._lease):
+                    self._take(held)
+                await self._read_letters()
+            except StoreError as error:
+                logging.getLogger("ferrule.worker").warning("looking for runs failed: %s", error)
+            await asyncio.sleep(self._poll)
+
+    async def _read_letters(self) -> None:
+        """A cancellation ends a run at once; all else waits until the run parks."""
+        for run_id, (_, driver) in list(self._driving.items()):
+            if driver is not None and any(letter.kind == "cancel" for letter in await self._store.letters(run_id)):
+                driver.cancel("outside")
+
+    # -- driving ------------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        name: str,
+        input: Any,
+        *,
+        context: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        deps: Any = None,
+        on_request: OnRequest | None = None,
+        on_event: Listener | None = None,
+    ) -> RunResult[Any]:
+        """Start a run and drive it to its end, or until it waits.
+
+        Args:
+            name: Its definition.
+            input: What it is given.
+            context: A JSON object about the run.
+            options: What this run says differently from its definition.
+            key: Idempotency key: a second start with it gives the first run.
+            tags: Words to find it by.
+            deps: Live objects for this process.
+            on_request: Answers requests in this process.
+            on_event: Hears events once they are durable.
+
+        Returns:
+            How it ended.
+
+        Raises:
+            UsageError: There is no such definition.
+            StoreError: The store cannot be written.
+        """
+        if name not in self._definitions:
+            raise UsageError(f"there is nothing named {name!r} to run.")
+        facts = (name, input, context or {}, options)
+        blobs: dict[str, bytes] = {}
+        started = Row(1, "run.started", VERSION, time.time(), written("run.started", facts))
+        created = await self._store.create(NewRun(new_run_id(), name, started, key=key, tags=tags or {}), self.id)
+        if isinstance(created, Entry):
+            return await self.result(created.run_id)
+        del blobs
+        return await self._take(created, deps=deps, on_request=on_request, on_event=on_event)
+
+    async def result(self, run_id: str) -> RunResult[Any]:
+        """How a run ended, or stands; of one that goes on elsewhere once it has come to a halt.
+
+        Args:
+            run_id: The run.
+
+        Raises:
+            UsageError: There is no such run, or nothing that could run it.
+        """
+        if run_id in self._driving:
+            return await asyncio.shield(self._driving[run_id][0])
+        while True:
+            entry = await self._store.entry(run_id)
+            if entry is None:
+                raise UsageError(f"there is no run {run_id!r} in the store.")
+            if entry.state != "running":
+                break
+            await asyncio.sleep(min(self._poll, 0.2))
+        definition = self._definition(entry.definition)
+        records = await self.records(run_id)
+        started = records[0].body
+        machine = definition.machine(started.get("options") or {})
+        told = recover(machine, machine.start(started["input"], records[0].at), records)
+        finish = told.finish
+        requests = tuple(f.request for f in told.found.values() if f.request is not None and f.answer is None)
+        return RunResult(
+            run_id,
+            entry.state,
+            finish.output if finish is not None else "",
+            finish.value if finish is not None else None,
+            finish.error if finish is not None else None,
+            finish.reason if finish is not None else None,
+            requests if entry.state == "suspended" else (),
+            machine.usage,
+            machine.messages,
+        )
+
+    async def records(self, run_id: str) -> list[Record]:
+        """A run's records.
+
+        Args:
+            run_id: The run.
+
+        Raises:
+            StoreError: One is of a newer version, or damaged.
+        """
+        rows = await self._store.rows(run_id)
+        refs = {ref.decode() for row in rows for ref in _REF.findall(row.body)}
+        blobs = {ref: await self._store.blob(ref) for ref in refs}
+
+        def load(ref: str) -> bytes:
+            found = blobs[ref]
+            if found is None:
+                raise StoreError(f"blob {ref} of run {run_id} is gone.")
+            return found
+
+        return [read(run_id, row.seq, row.type, row.v, row.at, row.body, load) for row in rows]
+
+    def _definition(self, name: str) -> Definition:
+        definition = self._definitions.get(name)
+        if definition is None:
+            raise UsageError(f"there is nothing named {name!r} to run. Give the app that definition.")
+        return definition
+
+    def _take(self, held: Held, **options: Any) -> asyncio.Task[RunResult[Any]]:
+        task = asyncio.create_task(self._drive(held, **options))
+        self._driving[held.run_id] = (task, None)
+        task.add_done_callback(lambda done: self._ended(held.run_id, done))
+        return task
+
+    def _ended(self, run_id: str, task: asyncio.Task[Any]) -> None:
+        self._driving.pop(run_id, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logging.getLogger("ferrule.worker").warning("run %s was let go: %s", run_id, error)
+
+    async def _drive(
+        self,
+        held: Held,
+        deps: Any = None,
+        on_request: OnRequest | None = None,
+        on_event: Callable[[Any], None] | None = None,
+    ) -> RunResult[Any]:
+        if held.takeovers > POISON:
+            await self._store.append(held, Batch((), state="blocked"))
+            return RunResult(held.run_id, "blocked", reason="poison")
+        records = await self.records(held.run_id)
+        journal = HeldJournal(self._store, held, self.fence)
+        letters = [journal.take_in(letter) for letter in await self._store.letters(held.run_id)]
+        records += [record for record in letters if record is not None]
+        started = records[0].body
+        definition = self._definition(started["definition"])
+        driver = Driver(
+            definition,
+            journal,
+            RunInfo(held.run_id, started.get("context") or {}, deps),
+            options=started.get("options"),
+            listener=definition.heard_by(on_event),
+            on_request=on_request,
+            records=records,
+        )
+        if held.run_id in self._driving:
+            self._driving[held.run_id] = (self._driving[held.run_id][0], driver)
+        return await driver.run(started["input"])
