@@ -16,6 +16,8 @@ misuse of the API, and each class below names who has something to mend.
     ├── RunError                a run did not end well, and somebody insisted
     ├── StoreError              a journal's store is full, locked, read-only, newer than this code, or damaged
     │   └── LeaseLost               … or another worker has taken the run
+    ├── AnswerRefused           no answer to this request is taken: unknown, expired, closed
+    │   └── AlreadyAnswered         … or answered before, by whom and when
     ├── NonDeterminism          a run's records tell of something else than today's code would do
     ├── SessionBusy             another run of the session is still going on
     ├── FetchError              an outgoing request gave no usable answer
@@ -25,6 +27,7 @@ misuse of the API, and each class below names who has something to mend.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
 
 
@@ -218,6 +221,50 @@ class LeaseLost(StoreError):
 
     Since 0.1.
     """
+
+
+class AnswerRefused(FerruleError):
+    """An answer is not taken; it is kept in the audit all the same.
+
+    Args:
+        request_id: The request's address.
+        reason: Why not.
+
+    Since 0.1.
+    """
+
+    def __init__(self, request_id: str, reason: str) -> None:
+        """Name the request."""
+        super().__init__(f"the answer to request {request_id} was not taken. {reason}")
+        self.request_id = request_id
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[AnswerRefused], tuple[str, str]]:
+        """Copy and pickle by the arguments, not by the text made of them."""
+        return type(self), (self.request_id, self.reason)
+
+
+class AlreadyAnswered(AnswerRefused):
+    """Somebody has answered the request in another way.
+
+    Args:
+        request_id: The request's address.
+        by: Who.
+        at: When, in seconds since 1970.
+
+    Since 0.1.
+    """
+
+    def __init__(self, request_id: str, by: str, at: float) -> None:
+        """Say who it was, and when."""
+        when = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+        super().__init__(request_id, f"{by} answered it at {when}.")
+        self.by = by
+        self.at = at
+
+    def __reduce__(self) -> tuple[type[AlreadyAnswered], tuple[str, str, float]]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Copy and pickle by the arguments, not by the text made of them."""
+        return type(self), (self.request_id, self.by, self.at)
 
 
 class NonDeterminism(FerruleError):

@@ -51,11 +51,22 @@ async def asked(ask: OnRequest, request: Request) -> Answer | None:
         return _nobodys(request)
     if answer is None:
         return None
-    return _nobodys(request) if _has_expired(request) else _fitting(answer, request)
+    return _nobodys(request) if _has_expired(request) else fitting(answer, request)
 
 
-def _fitting(answer: Any, request: Request) -> Answer:
-    """The answer, if it is one to this very request as it was shown, and gives what its schema asks for."""
+def fitting(answer: Any, request: Request) -> Answer:
+    """The answer, if it is one to this very request as it was shown, and gives what its schema asks for.
+
+    Args:
+        answer: What somebody gave.
+        request: The request.
+
+    Raises:
+        UsageError: It is no Answer.
+        RequestError: It is for another request, for something else than what was shown, or does not fit.
+
+    Since 0.1.
+    """
     if not isinstance(answer, Answer):
         raise UsageError(f"on_request returned {type(answer).__name__}. Return an Answer, or None to leave it open.")
     if answer.id != request.id:
