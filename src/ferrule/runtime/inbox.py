@@ -1,4 +1,4 @@
-"""What runs of a store wait for, over all of them, and answers: each is used once, for what was shown and nothing else."""
+"""What runs of a store wait for, and answers to it: each is used once, for what was shown and for nothing else."""
 
 from __future__ import annotations
 
