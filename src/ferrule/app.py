@@ -19,15 +19,24 @@ import sys
 import threading
 import tomllib
 import traceback
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from ferrule.agent.loop import Limits, RunInput
 from ferrule.errors import ConfigurationError, ToolNameError, UsageError
 from ferrule.exception import describe_exception
+from ferrule.journal.sqlite import SqliteStore
+from ferrule.journal.store import Store
+from ferrule.message import Prompt, user
+from ferrule.runtime.answer import OnRequest
+from ferrule.runtime.driver import Listener
+from ferrule.runtime.inbox import Inbox
+from ferrule.runtime.outcome import RunResult
+from ferrule.runtime.worker import Worker
 from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
 
@@ -52,6 +61,7 @@ class App:
     Args:
         tools: Tools and plain functions, a mapping from names to tools, or a toolset.
         agents: Agents, each under its own name.
+        store: Where runs live: a store, or the path of an SQLite file. None keeps runs in memory.
 
     Raises:
         ToolNameError: Two tools would answer to one name.
@@ -61,15 +71,19 @@ class App:
     Since 0.1.
     """
 
-    __slots__ = ("_agents", "_tools")
+    __slots__ = ("_agents", "_store", "_tools", "_users", "_worker")
 
     def __init__(
         self,
         *,
         tools: Toolset | Iterable[Tool | Callable[..., Any]] | Mapping[str, Tool] = (),
         agents: Iterable[AnyAgent] = (),
+        store: Store | str | Path | None = None,
     ) -> None:
         """Take the tools and agents under their names."""
+        self._store = SqliteStore(store) if isinstance(store, str | Path) else store
+        self._worker: Worker | None = None
+        self._users = 0
         self._tools = tools if isinstance(tools, Toolset) else Toolset(tools)
         self._agents: dict[str, AnyAgent] = {}
         for agent in agents:
@@ -103,6 +117,100 @@ class App:
         known = f"Close names: {', '.join(close)}." if close else f"There are: {', '.join(self._agents)}."
         told = known if self._agents else "The app has none: put an Agent at the top level of a module, or name an App."
         raise UsageError(f"There is no agent {name[:100]!r}. {told}")
+
+    # -- durable runs -------------------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> Store:
+        """Where its runs live.
+
+        Raises:
+            UsageError: It has none.
+        """
+        if self._store is None:
+            raise UsageError("this app keeps no runs. Give it a store: App(..., store='runs.db').")
+        return self._store
+
+    @asynccontextmanager
+    async def working(self, *, takes: bool = True) -> AsyncGenerator[Worker]:
+        """Drive runs of the store while the block lasts: `async with app.working() as worker`.
+
+        Blocks inside one another share one worker.
+
+        Args:
+            takes: Whether it also takes runs that others left or that were answered.
+
+        Raises:
+            UsageError: The app has no store.
+            StoreError: The store cannot be used.
+        """
+        if self._worker is None:
+            await self.store.open()
+            self._worker = Worker(self.store, self._agents)
+            await self._worker.__aenter__()
+        self._users += 1
+        if takes:
+            self._worker.start()
+        try:
+            yield self._worker
+        finally:
+            self._users -= 1
+            if not self._users:
+                worker, self._worker = self._worker, None
+                await worker.__aexit__()
+                await self.store.close()
+
+    async def run(
+        self,
+        name: str,
+        prompt: Prompt,
+        *,
+        context: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+        idempotency_key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        deps: Any = None,
+        on_request: OnRequest | None = None,
+        on_event: Listener | None = None,
+    ) -> RunResult[Any]:
+        """Run an agent durably, to its end or until it waits for answers.
+
+        Args:
+            name: The agent's name.
+            prompt: As for `Agent.run`.
+            context: A JSON object about the run, kept with it.
+            limits: In place of the agent's own.
+            idempotency_key: A second start with it gives the first run.
+            tags: Words to find the run by.
+            deps: Live objects of this process; a run that goes on in another has those that the agent makes.
+            on_request: Answers what the run asks, in this process.
+            on_event: Hears of records once they are durable.
+
+        Returns:
+            How it ended; failures are data.
+
+        Raises:
+            UsageError: There is no such agent, or the app has no store.
+            StoreError: The store cannot be used, or another worker has taken the run.
+        """
+        self.agent(name)
+        async with self.working(takes=False) as worker:
+            return await worker.run(
+                name,
+                RunInput(user(prompt)),
+                context=context,
+                options={"limits": limits} if limits is not None else None,
+                key=idempotency_key,
+                tags=tags,
+                deps=deps,
+                on_request=on_request,
+                on_event=on_event,
+            )
+
+    @property
+    def inbox(self) -> Inbox:
+        """What its runs wait for; the store must be open, as it is within `working`."""
+        return Inbox(self.store)
 
     def __repr__(self) -> str:
         """The names of its tools and agents."""

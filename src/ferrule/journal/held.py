@@ -85,7 +85,7 @@ class HeldJournal:
         self.seq += 1
         self._rows.append(Row(self.seq, type, VERSION, at, written(type, facts, self._spill)))
         if type == "wait.opened":
-            self._opened.append(_asked(self.run_id, facts[0], facts[1], at))
+            self._opened.append(asked_of(self.run_id, facts[0], facts[1], at))
         elif type == "wait.answered" and facts[2:] == ("inline",):
             self._closed.append(facts[1].id)
         return at
@@ -208,7 +208,17 @@ def _after(done: asyncio.Future[None] | None, telling: Sequence[Callable[[], Non
         done.add_done_callback(told)
 
 
-def _asked(run_id: str, op: str, request: Request, at: float) -> Asked:
+def asked_of(run_id: str, op: str, request: Request, at: float) -> Asked:
+    """A request as it is stored beside the record that opens it.
+
+    Args:
+        run_id: The run.
+        op: The command that waits, with its path.
+        request: What is asked, as it was shown.
+        at: When it was opened, in seconds since 1970.
+
+    Since 0.1.
+    """
     expires = None if request.expiresAt is None else parse_time(request.expiresAt).timestamp()
     return Asked(
         request.id, run_id, op, request.kind, request.digest or "", dumps(typed(request)), expires=expires, opened=at
