@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ferrule.errors import LeaseLost, StoreError, UsageError
+from ferrule.errors import LeaseLost, NonDeterminism, StoreError, UsageError
 from ferrule.journal.held import HeldJournal
 from ferrule.journal.record import VERSION, Record, read, written
 from ferrule.journal.store import Batch, Entry, Held, NewRun, Row, Store
@@ -166,12 +166,10 @@ class Worker:
         if name not in self._definitions:
             raise UsageError(f"there is nothing named {name!r} to run.")
         facts = (name, input, context or {}, options)
-        blobs: dict[str, bytes] = {}
         started = Row(1, "run.started", VERSION, time.time(), written("run.started", facts))
         created = await self._store.create(NewRun(new_run_id(), name, started, key=key, tags=tags or {}), self.id)
         if isinstance(created, Entry):
             return await self.result(created.run_id)
-        del blobs
         return await self._take(created, deps=deps, on_request=on_request, on_event=on_event)
 
     async def result(self, run_id: str) -> RunResult[Any]:
@@ -196,7 +194,10 @@ class Worker:
         records = await self.records(run_id)
         started = records[0].body
         machine = definition.machine(started.get("options") or {})
-        told = recover(machine, machine.start(started["input"], records[0].at), records)
+        try:
+            told = recover(machine, machine.start(started["input"], records[0].at), records)
+        except NonDeterminism as error:
+            return RunResult(run_id, "blocked", error=str(error), reason="nondeterminism")
         finish = told.finish
         requests = tuple(f.request for f in told.found.values() if f.request is not None and f.answer is None)
         return RunResult(

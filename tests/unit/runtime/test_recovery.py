@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ferrule.journal.sqlite import MemoryStore
 
 from ferrule import Agent, Answer, Context, RunResult, ToolResult, image, tool
 from ferrule.agent.loop import RunInput
 from ferrule.errors import StoreError
 from ferrule.journal.held import asked_of
 from ferrule.journal.record import Record, read
+from ferrule.journal.sqlite import MemoryStore
 from ferrule.journal.store import Batch, Held, NewRun, Row
 from ferrule.message import ModelMessage, ToolMessage, user
 from ferrule.runtime.inbox import Inbox
@@ -161,7 +161,7 @@ def test_a_run_cut_after_any_record_comes_to_the_same_end_and_makes_no_once_call
 
 def test_code_that_asks_for_something_else_blocks_the_run_and_does_nothing() -> None:
     async def main() -> None:
-        rows, whole, _ = await _whole()
+        rows, *_ = await _whole()
         store, world = MemoryStore(), World()
         await store.open()
         held = await store.create(NewRun("r", "outer", rows[0]), "dead")
