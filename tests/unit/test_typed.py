@@ -43,7 +43,15 @@ from tests.unit.values import (
     strict,
 )
 
-from ferrule.strict_json import Opaque, dumps, parse, plain, restore, typed
+from ferrule.strict_json import (
+    Opaque,
+    _walk,  # pyright: ignore[reportPrivateUsage]
+    dumps,
+    parse,
+    plain,
+    restore,
+    typed,
+)
 
 INF = float("inf")
 MODULE = "tests.unit.values"
@@ -530,3 +538,9 @@ def test_data_of_any_depth_is_restored() -> None:
     for _ in range(5_000):
         (found,) = found
     assert found == [7]
+
+
+@given(st.one_of(RICH, OBJECTS, DECLARED))
+def test_small_values_take_a_shorter_way_to_the_same_json(value: Any) -> None:
+    walk = _walk._Walk(_walk._JOURNAL, None)  # pyright: ignore[reportPrivateUsage]
+    assert typed(value) == walk.run(value)

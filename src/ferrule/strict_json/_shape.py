@@ -420,7 +420,7 @@ _TYPED: tuple[tuple[Any, Shaper], ...] = (
 
 # -- looking up -------------------------------------------------------------------------------------------------
 
-_CODECS: dict[type, Codec] = {}
+CODECS: dict[type, Codec] = {}
 RESTORERS: dict[str, Callable[[Any], Any]] = {}
 
 
@@ -433,14 +433,14 @@ def register(cls: type, codec: Codec) -> None:
 
     Since 0.1.
     """
-    _CODECS[cls] = codec
+    CODECS[cls] = codec
     RESTORERS[codec.tag] = codec.restore
     plain_shaper.cache_clear()
     typed_shaper.cache_clear()
 
 
 def _codec(cls: type) -> Codec | None:
-    return next((_CODECS[base] for base in cls.__mro__ if base in _CODECS), None)
+    return next((CODECS[base] for base in cls.__mro__ if base in CODECS), None)
 
 
 def _find(cls: type, table: tuple[tuple[Any, Shaper], ...], unknown: Shaper) -> Shaper:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple, cast
 
 from ferrule.strict_json._shape import (
+    CODECS,
     MAX_NODES,
     MAX_TYPED_NODES,
     Again,
@@ -31,7 +32,7 @@ from ferrule.strict_json._shape import (
     typed_shaper,
     typed_str,
 )
-from ferrule.strict_json._text import clean, dumps
+from ferrule.strict_json._text import clean, dumps, is_clean
 
 MAX_DEPTH = 100
 MAX_BYTES = 64 * 1024 * 1024
@@ -311,7 +312,44 @@ def typed(x: Any, *, spill: Spill | None = None) -> Any:
 
     Since 0.1.
     """
-    return _Walk(_JOURNAL, spill).run(x)
+    try:
+        return _briefly(x, [_BRIEF])
+    except Exception:  # too long, of another kind, or unreadable: the walk decides
+        return _Walk(_JOURNAL, spill).run(x)
+
+
+_BRIEF = 250
+
+
+def _briefly(x: Any, left: list[int]) -> Any:
+    """What the walk makes of a small value of plain types and of classes of ours, in a fifth of its time."""
+    kind = type(x)
+    if kind is str:
+        if len(x) <= SPILL_BYTES // 4 and is_clean(x):
+            return x
+        raise ValueError
+    if kind is bool or x is None:
+        return x
+    left[0] -= 1
+    if left[0] < 0:
+        raise ValueError
+    if kind is dict:
+        found: dict[str, Any] = {}
+        for key, value in x.items():
+            if type(key) is not str or key[:1] == "$" or not is_clean(key):
+                raise ValueError
+            found[key] = _briefly(value, left)
+        return found
+    if kind is list:
+        return [_briefly(value, left) for value in x]
+    if kind is tuple:
+        return {"$tuple": [_briefly(value, left) for value in x]}
+    if (kind is int and -_SHORT < x < _SHORT) or (kind is float and x - x == 0.0):
+        return x
+    codec = CODECS.get(kind)
+    if codec is None:
+        raise ValueError
+    return {codec.tag: _briefly(codec.payload(x), left)}
 
 
 def text_of(x: Any) -> str:
