@@ -540,7 +540,7 @@ def test_data_of_any_depth_is_restored() -> None:
     assert found == [7]
 
 
-@given(st.one_of(RICH, OBJECTS, DECLARED))
+@given(st.one_of(OBJECTS, DECLARED))
 def test_small_values_take_a_shorter_way_to_the_same_json(value: Any) -> None:
     walk = _walk._Walk(_walk._JOURNAL, None)  # pyright: ignore[reportPrivateUsage]
     assert typed(value) == walk.run(value)
