@@ -339,14 +339,15 @@ def _sum(a: Any, b: Any) -> Any:
 # -- the journal's form -----------------------------------------------------------------------------------------
 
 
-def _fields_of(value: Any) -> dict[str, Any]:
-    shown = ((f.name, getattr(value, f.name), f.default) for f in fields(value) if f.init)
-    return {name: found for name, found, default in shown if found != default}
+def _fields_of(kind: Any) -> Callable[[Any], dict[str, Any]]:
+    """What gives the fields of an object that are not as they are by default."""
+    known = [(f.name, f.default) for f in fields(kind) if f.init]
+    return lambda value: {name: found for name, default in known if (found := getattr(value, name)) != default}
 
 
-def _shown_as(role: str) -> Callable[[Any], dict[str, Any]]:
+def _shown_as(role: str, fields_of: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
     """What people and HTTP clients are shown of a message: whose it is, and its fields."""
-    return lambda value: {"role": role, **_fields_of(value)}
+    return lambda value: {"role": role, **fields_of(value)}
 
 
 def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
@@ -355,6 +356,7 @@ def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
 
 register(Call, Codec("$call", Call._asdict, Call._asdict, _maker(Call)))
 for _kind, _word in ((Raw, "$raw"), (Usage, "$usage")):
-    register(_kind, Codec(_word, _fields_of, _fields_of, _maker(_kind)))
+    register(_kind, Codec(_word, _fields_of(_kind), _fields_of(_kind), _maker(_kind)))
 for _kind, _role in ((UserMessage, "user"), (SystemMessage, "system"), (ModelMessage, "model"), (ToolMessage, "tool")):
-    register(_kind, Codec(f"${_role}", _shown_as(_role), _fields_of, _maker(_kind)))
+    _told = _fields_of(_kind)
+    register(_kind, Codec(f"${_role}", _shown_as(_role, _told), _told, _maker(_kind)))

@@ -429,8 +429,14 @@ class Body(NamedTuple):
 
 
 def _fields_of(response: ModelResponse) -> dict[str, Any]:
-    told = {**response._asdict(), "mended": dict(response.mended) or None}
-    return {k: v for k, v in told.items() if v is not None and v is not False and v != ""}
+    told = {
+        name: value
+        for name, value in zip(ModelResponse._fields, response, strict=True)
+        if value is not None and value is not False and value != "" and value is not NOTHING
+    }
+    if "mended" in told:
+        told["mended"] = dict(response.mended)
+    return told
 
 
 _ERROR = ("reason", "provider", "status", "code", "request_id", "retryable", "retry_after")
