@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.errors import LeaseLost, NonDeterminism, StoreError, UsageError
 from ferrule.journal.held import HeldJournal
-from ferrule.journal.record import VERSION, Record, read, written
+from ferrule.journal.record import VERSION, Record, body_of, read, written
 from ferrule.journal.store import Batch, Entry, Held, NewRun, Row, Store
 from ferrule.lazy import LazyModule
 from ferrule.machine import Definition
@@ -166,11 +166,13 @@ class Worker:
         if name not in self._definitions:
             raise UsageError(f"there is nothing named {name!r} to run.")
         facts = (name, input, context or {}, options)
-        started = Row(1, "run.started", VERSION, time.time(), written("run.started", facts))
-        created = await self._store.create(NewRun(new_run_id(), name, started, key=key, tags=tags or {}), self.id)
+        at, run_id = time.time(), new_run_id()
+        started = Row(1, "run.started", VERSION, at, written("run.started", facts))
+        created = await self._store.create(NewRun(run_id, name, started, key=key, tags=tags or {}), self.id)
         if isinstance(created, Entry):
             return await self.result(created.run_id)
-        return await self._take(created, deps=deps, on_request=on_request, on_event=on_event)
+        first = Record(run_id, 1, "run.started", at, body_of("run.started", facts))
+        return await self._take(created, records=[first], deps=deps, on_request=on_request, on_event=on_event)
 
     async def result(self, run_id: str) -> RunResult[Any]:
         """How a run ended, or stands; of one that goes on elsewhere once it has come to a halt.
@@ -253,6 +255,7 @@ class Worker:
     async def _drive(
         self,
         held: Held,
+        records: list[Record] | None = None,
         deps: Any = None,
         on_request: OnRequest | None = None,
         on_event: Callable[[Any], None] | None = None,
@@ -260,10 +263,11 @@ class Worker:
         if held.takeovers > POISON:
             await self._store.append(held, Batch((), state="blocked"))
             return RunResult(held.run_id, "blocked", reason="poison")
-        records = await self.records(held.run_id)
         journal = HeldJournal(self._store, held, self.fence)
-        letters = [journal.take_in(letter) for letter in await self._store.letters(held.run_id)]
-        records += [record for record in letters if record is not None]
+        if records is None:
+            records = await self.records(held.run_id)
+            letters = [journal.take_in(letter) for letter in await self._store.letters(held.run_id)]
+            records += [record for record in letters if record is not None]
         started = records[0].body
         definition = self._definition(started["definition"])
         driver = Driver(

@@ -22,7 +22,7 @@ from ferrule.strict_json._shape import (
     type_name,
 )
 from ferrule.strict_json._text import clean, dumps, parse
-from ferrule.strict_json._walk import MAX_BYTES, MAX_DEPTH, SPILL_BYTES, Spill, plain, text_of, typed
+from ferrule.strict_json._walk import MAX_BYTES, MAX_DEPTH, SPILL_BYTES, Spill, is_brief, plain, text_of, typed
 
 __all__ = [
     "MAX_BYTES",
@@ -38,6 +38,7 @@ __all__ = [
     "clean",
     "dumps",
     "is_a",
+    "is_brief",
     "kind_of",
     "parse",
     "plain",

@@ -318,6 +318,20 @@ def typed(x: Any, *, spill: Spill | None = None) -> Any:
         return _Walk(_JOURNAL, spill).run(x)
 
 
+def is_brief(x: object) -> bool:
+    """Whether `typed` leaves a value as it is, as is plain at a glance: a short ASCII text, a small number, a bool.
+
+    Args:
+        x: Any object whatever.
+
+    Since 0.1.
+    """
+    kind = type(x)
+    if kind is str:
+        return len(x) < 256 and x.isascii()  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType, reportUnknownVariableType]
+    return kind is bool or x is None or (kind is int and -_SHORT < x < _SHORT)  # pyright: ignore[reportOperatorIssue]
+
+
 _BRIEF = 100  # values, a text counting one more for each 256 characters
 _SHALLOW = 20
 
@@ -339,8 +353,8 @@ def _briefly(x: Any, left: list[int], depth: int) -> Any:
         for key, value in x.items():
             if type(key) is not str or key[:1] == "$" or not is_clean(key) or left[0] < 0:
                 raise ValueError
-            left[0] -= len(key) >> 8
-            found[key] = _briefly(value, left, depth - 1)
+            left[0] -= 1 + (len(key) >> 8)
+            found[key] = value if is_brief(value) else _briefly(value, left, depth - 1)
         return found
     if kind is list:
         return [_briefly(value, left, depth - 1) for value in x]
