@@ -354,7 +354,22 @@ def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
     return lambda found: kind(**found)
 
 
-register(Call, Codec("$call", Call._asdict, Call._asdict, _maker(Call)))
+def _call_fields(call: Call) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
+    if call.id:
+        shown["id"] = call.id
+    if call.wire_id is not None:
+        shown["wire_id"] = call.wire_id
+    if not call.complete:
+        shown["complete"] = False
+    return shown
+
+
+def _call_from(found: dict[str, Any]) -> Call:
+    return Call(**{"id": "", **found})
+
+
+register(Call, Codec("$call", Call._asdict, _call_fields, _call_from))
 for _kind, _word in ((Raw, "$raw"), (Usage, "$usage")):
     register(_kind, Codec(_word, _fields_of(_kind), _fields_of(_kind), _maker(_kind)))
 for _kind, _role in ((UserMessage, "user"), (SystemMessage, "system"), (ModelMessage, "model"), (ToolMessage, "tool")):

@@ -349,13 +349,13 @@ def _briefly(x: Any, left: list[int], depth: int) -> Any:
             return x
         raise ValueError
     if kind is dict:
-        found: dict[str, Any] = {}
-        for key, value in x.items():
-            if type(key) is not str or key[:1] == "$" or not is_clean(key) or left[0] < 0:
+        for key in x:
+            if type(key) is not str or key[:1] == "$" or not is_clean(key):
                 raise ValueError
             left[0] -= 1 + (len(key) >> 8)
-            found[key] = value if is_brief(value) else _briefly(value, left, depth - 1)
-        return found
+            if left[0] < 0:
+                raise ValueError
+        return _brief_fields(x, left, depth - 1)
     if kind is list:
         return [_briefly(value, left, depth - 1) for value in x]
     if kind is tuple:
@@ -365,7 +365,21 @@ def _briefly(x: Any, left: list[int], depth: int) -> Any:
     codec = CODECS.get(kind)
     if codec is None:
         raise ValueError
-    return {codec.tag: _briefly(codec.payload(x), left, depth - 1)}
+    payload = codec.payload(x)
+    told = _brief_fields(payload, left, depth - 1) if type(payload) is dict else _briefly(payload, left, depth - 1)
+    return {codec.tag: told}
+
+
+def _brief_fields(fields: dict[str, Any], left: list[int], depth: int) -> dict[str, Any]:
+    """A dict whose keys stay as they are; most values do too, as is plain at a glance."""
+    found: dict[str, Any] = {}
+    for key, x in fields.items():
+        kind = type(x)
+        if (kind is str and len(x) < 256 and x.isascii()) or x is None or kind is bool:
+            found[key] = x
+        else:
+            found[key] = _briefly(x, left, depth)
+    return found
 
 
 def text_of(x: Any) -> str:
