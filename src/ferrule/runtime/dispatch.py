@@ -156,38 +156,43 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
     model: Model = command.model
     lost: Usage | None = None  # by an answer that is asked for again
     attempt = 1
-    while True:
-        run.journal.append("model.intended", command.op, attempt, model.name)
-        if run.listener is not None:
-            run.say("step", command.op)
-        heard = run.heard
-        try:
-            work = _streamed(run, command.op, model, request) if run.stream is not None else model.generate(request)
-            response = await (work if run.trace is None else run.trace.chat(model, request, work))
-            wrong = _unfit(response)
-            if wrong is not None:
-                raise UsageError(f"model {model.name!r} gave an answer that cannot be used: {wrong}.")
-            malformed = response.error if response.finish == "error" else None
-            if malformed is None or not malformed.retryable or attempt > 1 or run.heard != heard:
-                return response if lost is None else _with_lost(response, lost)
-            lost = response.usage and replace(response.usage, requests=response.usage.requests + 1)
-            raise malformed  # nothing of it was executed or handed on: once more
-        except ModelError as error:
-            # Once a piece has been handed on, asking again would say it twice.
-            if not error.retryable or attempt >= MODEL_ATTEMPTS or run.heard != heard:
-                return ModelResponse(ModelMessage(), "error", lost, error=error)
-            delay = delay_of(attempt, error.retry_after)
-            if delay is None:
-                return ModelResponse(ModelMessage(), "error", lost, error=error)
-        except Exception as error:  # a model of the user's may raise anything; that is its answer
-            # Misuse is the caller's to see at once; but once something has been done, that must not get lost.
-            if isinstance(error, UsageError) and not run.path and not run.machine.usage.requests:
-                raise
-            failure = ModelError(describe_exception(error), provider=model.name)
-            return ModelResponse(ModelMessage(), "error", lost, error=failure)
-        await asyncio.sleep(delay)
-        attempt += 1
-        run.emit(Event("restarted", command.op))
+    try:
+        while True:
+            run.journal.append("model.intended", command.op, attempt, model.name)
+            if run.listener is not None:
+                run.say("step", command.op)
+            heard = run.heard
+            try:
+                work = _streamed(run, command.op, model, request) if run.stream is not None else model.generate(request)
+                response = await (work if run.trace is None else run.trace.chat(model, request, work))
+                wrong = _unfit(response)
+                if wrong is not None:
+                    raise UsageError(f"model {model.name!r} gave an answer that cannot be used: {wrong}.")
+                malformed = response.error if response.finish == "error" else None
+                if malformed is None or not malformed.retryable or attempt > 1 or run.heard != heard:
+                    return response if lost is None else _with_lost(response, lost)
+                lost = response.usage and replace(response.usage, requests=response.usage.requests + 1)
+                raise malformed  # nothing of it was executed or handed on: once more
+            except ModelError as error:
+                # Once a piece has been handed on, asking again would say it twice.
+                if not error.retryable or attempt >= MODEL_ATTEMPTS or run.heard != heard:
+                    return ModelResponse(ModelMessage(), "error", lost, error=error)
+                delay = delay_of(attempt, error.retry_after)
+                if delay is None:
+                    return ModelResponse(ModelMessage(), "error", lost, error=error)
+            except Exception as error:  # a model of the user's may raise anything; that is its answer
+                # Misuse is the caller's to see at once; but once something has been done, that must not get lost.
+                if isinstance(error, UsageError) and not run.path and not run.machine.usage.requests:
+                    raise
+                failure = ModelError(describe_exception(error), provider=model.name)
+                return ModelResponse(ModelMessage(), "error", lost, error=failure)
+            await asyncio.sleep(delay)
+            attempt += 1
+            run.emit(Event("restarted", command.op))
+    except asyncio.CancelledError:
+        if lost is not None:
+            run.info.spend(lost)
+        raise
 
 
 def _with_lost(response: ModelResponse, lost: Usage) -> ModelResponse:
