@@ -46,7 +46,7 @@ class Attempts:
     Since 0.1.
     """
 
-    __slots__ = ("_command", "_finish", "_given_up", "_kept", "_run", "_text", "_tool", "_values")
+    __slots__ = ("_command", "_finish", "_given_up", "_kept", "_retried", "_run", "_text", "_tool", "_values")
 
     def __init__(
         self,
@@ -65,6 +65,7 @@ class Attempts:
         self._text = text
         self._finish = finish
         self._given_up = 0  # the last attempt that nobody waits for, though its body has not ended
+        self._retried = 0  # what a person answers begins an attempt too, and is no retry
         self._kept: tuple[list[tuple[Request, Answer]], dict[str, Any]] | None = None  # answers and state
 
     async def settle(self, attempt: int = 1) -> Any:
@@ -77,7 +78,7 @@ class Attempts:
             The result, or PARKED.
         """
         run, tool, op = self._run, self._tool, self._command.op
-        while True:
+        while not run.ending:  # a body, or whoever was asked, may have gone on when it was told to end
             if tool.concurrency is not None:  # held while it runs, and not while somebody is asked or time passes
                 await SLOTS.take(tool)
             try:
@@ -93,7 +94,7 @@ class Attempts:
                     return await self._end(await run.inside(op, child.agent, input))
                 result = await self._execute(attempt)
             finally:
-                if tool.concurrency is not None:
+                if tool.concurrency is not None and attempt > self._given_up:
                     SLOTS.give(tool)
             if attempt <= self._given_up:
                 return result  # too late: what the call is settled with is decided without it
@@ -105,6 +106,7 @@ class Attempts:
             elif tool.effect == "once":
                 run.effects.proven(op)
             return result if self._finish is None else await self._end(result)
+        return PARKED
 
     def _execute(self, attempt: int) -> Any:
         run, tool = self._run, self._tool
@@ -123,6 +125,7 @@ class Attempts:
         run, tool, op = self._run, self._tool, self._command.op
         if tool.effect == "once":
             if is_unknown(result):
+                run.effects.broke_off(op, result)
                 found = await find_out(run, op, tool, self._values, self._text, self._context(attempt), result)
                 if not isinstance(found, ToolResult):
                     return found
@@ -138,11 +141,12 @@ class Attempts:
             self._memory()[0].append((request, answer))
             return None
         failure = result.failure
-        if failure is None or not failure.retryable or attempt > tool.max_retries:
+        if failure is None or not failure.retryable or self._retried >= tool.max_retries or run.ending:
             return result
-        delay = delay_of(attempt, failure.retry_after)
+        delay = delay_of(self._retried + 1, failure.retry_after)
         if delay is None:
             return result
+        self._retried += 1
         run.journal.append("tool.settled", op, result, attempt, delay)
         await asyncio.sleep(delay)
         return None
@@ -151,9 +155,12 @@ class Attempts:
         return result if self._finish is None or result is PARKED else await self._finish(result)
 
     def _give_up(self, attempt: int, result: ToolResult) -> None:
-        """Go on without a body that does not end."""
+        """Go on without a body that does not end; its slot is free, as that of a thread which goes on."""
         self._given_up = attempt
-        if self._finish is None and not is_unknown(result):
+        if self._tool.concurrency is not None:
+            SLOTS.give(self._tool)
+        if self._run.ending:
+            self._run.effects.broke_off(self._command.op, result)
             self._run.landed(self._command, result)
         else:
             self._run.instead(self._command, self._without(result, attempt))

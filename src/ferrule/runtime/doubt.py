@@ -20,6 +20,7 @@ from ferrule.suspension import Answer, Request
 from ferrule.tool.body.attempt import RUNNING, is_unknown, unknown
 from ferrule.tool.context import Context
 from ferrule.tool.invoke import invoke_check
+from ferrule.tool.output import bounded
 from ferrule.tool.tool import Tool
 
 if TYPE_CHECKING:
@@ -52,12 +53,13 @@ class Effects:
     Since 0.1.
     """
 
-    __slots__ = ("_made", "_open", "_outer")
+    __slots__ = ("_doubts", "_made", "_open", "_outer")
 
     def __init__(self, outer: Callable[[None], None] | None) -> None:
         """None has begun."""
         self._outer = outer
         self._open: dict[str, Checking | None] | None = None
+        self._doubts: dict[str, ToolResult] | None = None  # of what is open: how it broke off, if it has
         self._made: dict[str, ToolResult] | None = None
 
     def __contains__(self, op: str) -> bool:
@@ -76,6 +78,19 @@ class Effects:
             if self._outer is not None:
                 self._outer(None)
         self._open[op] = check
+        if self._doubts is not None:
+            self._doubts.pop(op, None)
+
+    def broke_off(self, op: str, doubt: ToolResult) -> None:
+        """Keep in mind how a call ended, for as long as its check or a person is asked.
+
+        Args:
+            op: The command.
+            doubt: That.
+        """
+        if self._doubts is None:
+            self._doubts = {}
+        self._doubts[op] = doubt
 
     def proven(self, op: str) -> None:
         """Keep in mind that it is known what came of a call.
@@ -97,23 +112,26 @@ class Effects:
             self._made = {}
         self._made[op] = said
 
-    def stopped(self, command: CallTool) -> ToolResult:
+    def stopped(self, command: CallTool, running: bool) -> ToolResult:
         """What is known of a call that was stopped before it ended by itself.
 
         Args:
             command: The command.
+            running: Whether its body may go on.
         """
         if self._made and command.op in self._made:
             return self._made[command.op]
         if command.op in self:
-            return unknown(f"Tool {command.tool.name!r} was stopped")
+            doubt = self._doubts.get(command.op) if self._doubts is not None else None
+            state = "was told to stop and may still be running" if running else "was stopped"
+            return doubt or unknown(f"Tool {command.tool.name!r} {state}", running=running)
         return ToolResult.failed("The call was cancelled.", code="cancelled")
 
-    async def checked(self, stopped: Iterable[Any], seconds: float) -> dict[str, ToolResult]:
+    async def checked(self, stopped: Iterable[tuple[Any, bool]], seconds: float) -> dict[str, ToolResult]:
         """What the tools' own checks say of calls that were stopped.
 
         Args:
-            stopped: Commands.
+            stopped: Commands, and whether their bodies may go on.
             seconds: How long they may take together.
 
         Returns:
@@ -122,10 +140,10 @@ class Effects:
         Since 0.1.
         """
         asked: dict[str, asyncio.Task[ToolResult]] = {}
-        for command in stopped:
+        for command, running in stopped:
             check = (self._open or {}).get(command.op)
             if check is not None and command.op not in (self._made or {}):
-                asked[command.op] = asyncio.ensure_future(check(self.stopped(command)))
+                asked[command.op] = asyncio.ensure_future(check(self.stopped(command, running)))
         if asked:
             with suppress(asyncio.CancelledError):  # once more, by somebody who waits no longer
                 await asyncio.wait(asked.values(), timeout=seconds)
@@ -158,7 +176,7 @@ async def find_out(
     if not is_unknown(said):
         return said
     asks = tool.on_unknown or ("fail" if run.journal.volatile else "ask")
-    if asks == "fail":
+    if asks == "fail" or run.ending:
         return said
     shown = {"tool": tool.name, "effect": tool.effect, "arguments": plain(tool.whole(values), big_ints="number")}
     prompt = f"{said.output} Did it happen?"
@@ -166,7 +184,8 @@ async def find_out(
     answer = await run.ask(op, request)
     if answer is None:
         return PARKED
-    return _decided(tool, answer, said)
+    decided = _decided(tool, answer, said)
+    return None if decided is None else bounded(decided, tool.max_output, context.call_id)
 
 
 async def checked(tool: Tool, text: str | bytes, context: Context[Any], doubt: ToolResult) -> ToolResult:

@@ -79,8 +79,8 @@ class Driver:
     """
 
     __slots__ = (
-        "_asking", "_cancelled_by", "_done", "_flying", "_open", "_outer", "_ready", "_requests", "_task", "_wake",
-        "at", "definition", "effects", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
+        "_asking", "_cancelled_by", "_done", "_ended", "_flying", "_open", "_outer", "_ready", "_requests", "_task",
+        "_wake", "at", "definition", "effects", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
         "on_request", "path", "result", "stream", "trace", "variables",
     )  # fmt: skip
 
@@ -114,6 +114,7 @@ class Driver:
         self.trace = tracing()
         self._outer = outer
         self._cancelled_by: str | None = None
+        self._ended = False  # whether what is in flight has been told to end
         self._task: asyncio.Task[Any] | None = None
         self.effects = Effects(None if outer is None else partial(outer.effects.begin, at))
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
@@ -179,6 +180,11 @@ class Driver:
         """Who cancelled this run, or one around it."""
         return self._cancelled_by or (self._outer.cancelled_by if self._outer is not None else None)
 
+    @property
+    def ending(self) -> bool:
+        """Whether what is in flight may only end: nothing is begun any more, and nobody asked."""
+        return self._ended or self.cancelled_by is not None
+
     async def _make_deps(self) -> Finish | None:
         """Make the live objects, or take those of the run around this one; how the run ends if that fails."""
         try:
@@ -240,6 +246,8 @@ class Driver:
                 task = asyncio.Task(self._fly(command, outcome), loop=self.loop, name=op, **AT_ONCE)
                 if op in self._flying:  # else it has ended in its first step
                     self._flying[op] = task
+                    if not AT_ONCE:
+                        task.add_done_callback(partial(self._unbegun, command, outcome))
             else:
                 self._done.append((command, outcome))
         return None
@@ -264,7 +272,15 @@ class Driver:
             command: The command.
             work: What it is completed with in the end.
         """
-        self._flying[command.op] = asyncio.Task(self._fly(command, work), loop=self.loop, name=command.op)
+        task = asyncio.Task(self._fly(command, work), loop=self.loop, name=command.op)
+        self._flying[command.op] = task
+        task.add_done_callback(partial(self._unbegun, command, work))
+
+    def _unbegun(self, command: Any, work: Coroutine[Any, Any, Any], task: asyncio.Task[None]) -> None:
+        """Go on without a task that was cancelled, by a sibling for one, before its first step: it could not say so."""
+        if task.cancelled() and self._flying.get(command.op) is task:
+            work.close()
+            self.landed(command, self._stopped(command))
 
     def landed(self, command: Any, outcome: Any) -> None:
         """Go on with what came of a command, whether its task has ended or a body in it does not end.
@@ -382,8 +398,10 @@ class Driver:
             request: What is asked.
 
         Returns:
-            The answer; None when it stays open.
+            The answer; None when it stays open, and when the run is ending: nobody is asked any more.
         """
+        if self.ending:
+            return None
         at = self.path + op
         # Its address from the root: two runs inside this one may each ask under the same local name.
         request = with_digest(replace(request, id=self.path + request.id))
@@ -468,6 +486,7 @@ class Driver:
 
     async def _let_go(self, grace: float = GRACE) -> None:
         """End what is in flight; it gets a grace to end by itself."""
+        self._ended = True
         tasks: list[asyncio.Task[Any]] = []
         for task in self._flying.values():
             if task is None:  # its first step ended the process
@@ -492,7 +511,7 @@ class Driver:
         by = self.cancelled_by or ""
         at = self.journal.append("cancel.requested", by)
         landed = {command.op: outcome for command, outcome in (*self._ready, *self._done)}
-        landed |= await self.effects.checked(self._open.values(), GRACE)
+        landed |= await self.effects.checked([(c, self._goes_on(c)) for c in self._open.values()], GRACE)
         todo = deque([*self.machine.on(Completion("", at, Cancelled(by))), *commands])
         todo.extend(self._open.values())
         while todo:
@@ -511,13 +530,20 @@ class Driver:
     def _stopped(self, command: Any) -> Any:
         """What came of a command that was stopped before it ended by itself."""
         if type(command) is CallTool:
-            return self.effects.stopped(command)
+            return self.effects.stopped(command, self._goes_on(command))
         if type(command) is CallModel:
             error = ModelError("the request was cancelled", provider=command.model.name)
             return ModelResponse(ModelMessage(), "error", error=error)
         if type(command) is StartRun:
             return RunResult("", "cancelled", reason="cancelled")
         return None
+
+    def _goes_on(self, command: Any) -> bool:
+        """Whether the body of a call that was stopped may have its effect yet."""
+        if _runs(command) == "thread":
+            return True
+        task = self._flying.get(command.op)
+        return task is not None and not task.done() and task is not asyncio.current_task()
 
     def _result(self, finish: Finish) -> RunResult[Any]:
         machine = self.machine
