@@ -207,8 +207,11 @@ async def checked(tool: Tool, text: str | bytes, context: Context[Any], doubt: T
             return replace(doubt, output=f"{doubt.output} Its check finds nothing of it so far.")
         words = f"Tool {tool.name!r} did not do it: the call broke off, and its check says that nothing happened."
         return ToolResult(words, True, failure=Failure("not_executed", retryable=True))
-    if is_unknown(said):
+    if is_unknown(said) or said.pending is not None:  # an answer to it would not be one to the call
         return replace(doubt, output=f"{doubt.output} Its check could not tell: {said.output}")
+    failure = said.failure
+    if failure is not None and failure.retryable:  # it may be worth to be asked again; the call is not made again
+        return replace(said, failure=replace(failure, retryable=False))
     return said
 
 
