@@ -79,9 +79,9 @@ class Driver:
     """
 
     __slots__ = (
-        "_asking", "_cancelled_by", "_done", "_ended", "_flying", "_open", "_outer", "_ready", "_requests", "_task",
-        "_wake", "at", "definition", "effects", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
-        "on_request", "path", "result", "stream", "trace", "variables",
+        "_asking", "_before", "_cancelled_by", "_done", "_ended", "_flying", "_open", "_outer", "_ready", "_requests",
+        "_task", "_wake", "at", "definition", "effects", "heard", "hooks", "info", "journal", "listener", "loop",
+        "machine", "on_request", "path", "result", "stream", "trace", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -114,6 +114,7 @@ class Driver:
         self.trace = tracing()
         self._outer = outer
         self._cancelled_by: str | None = None
+        self._before = 0  # how often the task had been cancelled before it came to drive this run
         self._ended = False  # whether what is in flight has been told to end
         self._task: asyncio.Task[Any] | None = None
         self.effects = Effects(None if outer is None else partial(outer.effects.begin, at))
@@ -143,7 +144,8 @@ class Driver:
         return work if self.trace is None else self.trace.run(self, work)
 
     async def _run(self, input: Any) -> RunResult[Any]:
-        self._task = asyncio.current_task()
+        self._task = task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._before = task.cancelling()
         at = self.journal.append("run.started", self.definition.name, self.info.context)
         commands = self.machine.start(input, at)
         try:
@@ -151,6 +153,7 @@ class Driver:
                 failed = await self._make_deps()
                 if failed is not None:
                     return self._result(failed)
+                self._heed(task)
             finish = await (self._drive(commands) if self.cancelled_by is None else self._cancel(commands))
         except asyncio.CancelledError:
             outside = self.cancelled_by is None
@@ -183,7 +186,13 @@ class Driver:
     @property
     def ending(self) -> bool:
         """Whether what is in flight may only end: nothing is begun any more, and nobody asked."""
-        return self._ended or self.cancelled_by is not None
+        task = self._task
+        return self._ended or self.cancelled_by is not None or (task is not None and task.cancelling() > self._before)
+
+    def _heed(self, task: asyncio.Task[Any]) -> None:
+        """End with a cancellation of the run's task that the application's code, awaited in it, has kept to itself."""
+        if task.cancelling() > self._before:
+            raise asyncio.CancelledError
 
     async def _make_deps(self) -> Finish | None:
         """Make the live objects, or take those of the run around this one; how the run ends if that fails."""
@@ -197,6 +206,7 @@ class Driver:
         return None
 
     async def _drive(self, commands: Sequence[Command]) -> Finish:
+        task = cast("asyncio.Task[Any]", self._task)
         while True:
             # An async body may ignore its deadline, and a run inside must end by itself when this one is cancelled:
             # these have a task of their own even when nothing else goes on.
@@ -212,9 +222,11 @@ class Driver:
                     try:
                         outcome = await outcome
                     except asyncio.CancelledError:
-                        if cast("asyncio.Task[Any]", self._task).cancelling():
-                            raise
+                        self._heed(task)
                         outcome = self._stopped(command)  # raised by the application's code, and nobody's wish
+                    if task.cancelling() > self._before:
+                        self._done.append((command, outcome))
+                        raise asyncio.CancelledError
             else:
                 finish = self._start(commands)
                 if finish is not None:

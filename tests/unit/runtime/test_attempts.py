@@ -307,3 +307,82 @@ def test_a_check_that_finds_nothing_yet_does_not_prove_that_a_body_which_goes_on
         free.set()
     assert "may still be running; its effect may have happened" in told
     assert told.endswith("Its check finds nothing of it so far.")
+
+
+@pytest.mark.parametrize("sync", [True, False])
+@pytest.mark.parametrize("how", ["task", "stream"])
+def test_an_approval_that_keeps_the_cancellation_to_itself_does_not_keep_it_from_the_run(sync: bool, how: str) -> None:
+    begun: list[str] = []
+
+    async def pay() -> None:
+        """Pay."""
+        begun.append("pay")
+        await asyncio.sleep(0)
+
+    def post() -> None:
+        """Post."""
+        begun.append("post")
+
+    async def hasty(request: Request) -> Answer:
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            return Answer(request.id, ok=True)
+        raise AssertionError("not cancelled")
+
+    async def main() -> RunResult[Any]:
+        agent = agent_of(tool(effect="once", approval=True)(post if sync else pay))
+        if how == "stream":
+            async with agent.stream("go", on_request=hasty) as events:
+                async for event in events:
+                    if event.type == "pending":
+                        events.cancel()
+            return events.result
+        heard: list[Event] = []
+        task = asyncio.ensure_future(agent.run("go", on_request=hasty, on_event=heard.append))
+        await asyncio.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return heard[-1].value
+
+    result = run(main())
+    assert (result.status, begun, outputs(result)) == ("cancelled", [], ["The call was cancelled."])
+
+
+def test_a_model_that_keeps_the_cancellation_to_itself_does_not_keep_it_from_the_run() -> None:
+    async def stubborn(request: Any) -> str:
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            raise ConnectionError("line is down") from None
+        return "here"
+
+    async def main() -> tuple[str, int]:
+        spare = ScriptedModel(["spare"])
+        heard: list[Event] = []
+        task = asyncio.ensure_future(Agent("a", stubborn, fallback=[spare]).run("go", on_event=heard.append))
+        await asyncio.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return heard[-1].value.status, len(spare.requests)
+
+    assert run(main()) == ("cancelled", 0)
+
+
+def test_a_task_that_was_cancelled_before_may_still_run_an_agent_to_tidy_up() -> None:
+    async def main() -> RunResult[Any]:
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            return await agent_of(tool(effect="once")(Deaf(quick_from=0).body)).run("tidy up")
+        raise AssertionError("not cancelled")
+
+    async def outside() -> RunResult[Any]:
+        task = asyncio.ensure_future(main())
+        await asyncio.sleep(1)
+        task.cancel()
+        return await task
+
+    assert run(outside()).status == "done"
