@@ -12,12 +12,12 @@ from collections.abc import Coroutine, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from ferrule.errors import ModelError, UsageError
 from ferrule.exception import describe_exception
 from ferrule.lazy import LazyModule
-from ferrule.machine import CallModel, CallTool
+from ferrule.machine import CallModel, CallTool, Command, StartRun
 from ferrule.message import FINISHES, Call, ModelMessage, Usage, miscounted, unpaired
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
 from ferrule.result import ToolResult, take, with_fact
@@ -88,6 +88,27 @@ class Hooks(Protocol):
             result: The result as it is.
         """
         ...
+
+
+class Raised(NamedTuple):
+    """What a task ended with that is for whoever called, and no outcome.
+
+    Args:
+        error: That.
+    """
+
+    error: BaseException
+
+
+def runs_of(command: Command) -> str | None:
+    """How what a command starts runs: `run` is a run inside this one, `task` an async body; None for all else.
+
+    Args:
+        command: The command.
+    """
+    if type(command) is CallTool:
+        return command.tool.runs if command.given is None else None
+    return "run" if type(command) is StartRun else None
 
 
 # -- models -----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.errors import ModelError
 from ferrule.journal.record import RecordType
@@ -37,7 +37,7 @@ from ferrule.message import Call, ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
 from ferrule.result import ToolResult
 from ferrule.runtime.answer import PARKED, OnRequest, asked, seconds_until
-from ferrule.runtime.dispatch import Hooks, call_model, call_tool
+from ferrule.runtime.dispatch import Hooks, Raised, call_model, call_tool, runs_of
 from ferrule.runtime.doubt import Effects
 from ferrule.runtime.event import Event, EventType, event
 from ferrule.runtime.info import RunInfo
@@ -144,8 +144,8 @@ class Driver:
         return work if self.trace is None else self.trace.run(self, work)
 
     async def _run(self, input: Any) -> RunResult[Any]:
-        self._task = task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._before = task.cancelling()
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._before = self._task.cancelling()
         at = self.journal.append("run.started", self.definition.name, self.info.context)
         commands = self.machine.start(input, at)
         try:
@@ -153,7 +153,8 @@ class Driver:
                 failed = await self._make_deps()
                 if failed is not None:
                     return self._result(failed)
-                self._heed(task)
+                if self._is_told():
+                    raise asyncio.CancelledError
             finish = await (self._drive(commands) if self.cancelled_by is None else self._cancel(commands))
         except asyncio.CancelledError:
             outside = self.cancelled_by is None
@@ -186,13 +187,11 @@ class Driver:
     @property
     def ending(self) -> bool:
         """Whether what is in flight may only end: nothing is begun any more, and nobody asked."""
-        task = self._task
-        return self._ended or self.cancelled_by is not None or (task is not None and task.cancelling() > self._before)
+        return self._ended or self.cancelled_by is not None or self._is_told()
 
-    def _heed(self, task: asyncio.Task[Any]) -> None:
-        """End with a cancellation of the run's task that the application's code, awaited in it, has kept to itself."""
-        if task.cancelling() > self._before:
-            raise asyncio.CancelledError
+    def _is_told(self) -> bool:
+        """Whether its task was cancelled, though the application's code, awaited there, may keep that to itself."""
+        return self._task is not None and self._task.cancelling() > self._before
 
     async def _make_deps(self) -> Finish | None:
         """Make the live objects, or take those of the run around this one; how the run ends if that fails."""
@@ -206,13 +205,12 @@ class Driver:
         return None
 
     async def _drive(self, commands: Sequence[Command]) -> Finish:
-        task = cast("asyncio.Task[Any]", self._task)
         while True:
             # An async body may ignore its deadline, and a run inside must end by itself when this one is cancelled:
             # these have a task of their own even when nothing else goes on.
             command: Any = commands[0] if len(commands) == 1 and not self._flying else None
             kind = type(command)  # pyright: ignore[reportUnknownVariableType]
-            if kind is CallModel or (command is not None and _runs(command) not in ("task", "run")):
+            if kind is CallModel or (command is not None and runs_of(command) not in ("task", "run")):
                 # Nothing else goes on: no task is needed to wait for one thing.
                 if kind is Finish:
                     return command
@@ -222,9 +220,10 @@ class Driver:
                     try:
                         outcome = await outcome
                     except asyncio.CancelledError:
-                        self._heed(task)
+                        if self._is_told():
+                            raise
                         outcome = self._stopped(command)  # raised by the application's code, and nobody's wish
-                    if task.cancelling() > self._before:
+                    if self._is_told():
                         self._done.append((command, outcome))
                         raise asyncio.CancelledError
             else:
@@ -273,7 +272,7 @@ class Driver:
         except (KeyboardInterrupt, SystemExit):  # the loop itself passes these on
             raise
         except BaseException as error:  # misuse, or a group with one of those: for whoever called
-            outcome = _Raised(error)
+            outcome = Raised(error)
         if self._flying.get(command.op, self) in (None, asyncio.current_task()):
             self.landed(command, outcome)
 
@@ -315,7 +314,7 @@ class Driver:
                 await self._wake
             self._ready, self._done = self._done[::-1], []
         command, outcome = self._ready.pop()
-        if type(outcome) is _Raised:
+        if type(outcome) is Raised:
             raise outcome.error
         return command, outcome
 
@@ -509,7 +508,7 @@ class Driver:
             elif not task.cancelled():
                 task.exception()  # what ends the process has gone its own way; asyncio need not complain of it too
         if tasks:  # a run inside gives its own calls that grace, and must then settle them
-            inside = any(_runs(self._open[op]) == "run" for op in self._flying)
+            inside = any(runs_of(self._open[op]) == "run" for op in self._flying)
             await asyncio.wait(tasks, timeout=grace * 2 if inside else grace)
 
     async def _cancel(self, commands: Sequence[Command] = ()) -> Finish:
@@ -534,7 +533,7 @@ class Driver:
             outcome = landed.get(command.op, PARKED)
             if type(command) is CallTool and command.given is not None:
                 outcome = command.given
-            elif outcome is PARKED or type(outcome) is _Raised:
+            elif outcome is PARKED or type(outcome) is Raised:
                 outcome = self._stopped(command)
             todo.extendleft(self.machine.on(self._completed(command, outcome)))
         return Finish("cancelled", reason="cancelled")
@@ -552,7 +551,7 @@ class Driver:
 
     def _goes_on(self, command: Any) -> bool:
         """Whether the body of a call that was stopped may have its effect yet."""
-        if _runs(command) == "thread":
+        if runs_of(command) == "thread":
             return True
         task = self._flying.get(command.op)
         return task is not None and not task.done() and task is not asyncio.current_task()
@@ -576,19 +575,6 @@ class Driver:
             self.emit(Event("done", self.path.rstrip("/"), self.journal.seq, value=result))
         self.result = result
         return result
-
-
-def _runs(command: Command) -> str | None:
-    """How what a command starts runs: `run` is a run inside this one, `task` an async body; None for all else."""
-    if type(command) is CallTool:
-        return command.tool.runs if command.given is None else None
-    return "run" if type(command) is StartRun else None
-
-
-class _Raised(NamedTuple):
-    """What a task ended with that is for whoever called, and no outcome."""
-
-    error: BaseException
 
 
 # From a command to what it is completed with, or to a coroutine that comes to it.
