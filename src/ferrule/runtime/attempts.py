@@ -49,7 +49,7 @@ class Attempts:
     Since 0.1.
     """
 
-    __slots__ = ("_command", "_finish", "_given_up", "_kept", "_run", "_text", "_tool", "_values")
+    __slots__ = ("_command", "_finish", "_given_up", "_kept", "_retried", "_run", "_text", "_tool", "_values")
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class Attempts:
         self._text = text
         self._finish = finish
         self._given_up = 0  # the last attempt that nobody waits for, though its body has not ended
+        self._retried = 0  # what a person answers begins an attempt too, and is no retry
         self._kept: tuple[list[tuple[Request, Answer]], dict[str, Any]] | None = None  # answers and state
 
     async def settle(self, attempt: int = 1) -> Any:
@@ -80,7 +81,7 @@ class Attempts:
             The result, or PARKED.
         """
         run, tool, op = self._run, self._tool, self._command.op
-        while True:
+        while not run.ending:  # a body, or whoever was asked, may have gone on when it was told to end
             if tool.concurrency is not None:  # held while it runs, and not while somebody is asked or time passes
                 await SLOTS.take(tool)
             try:
@@ -98,7 +99,7 @@ class Attempts:
                     return await self._end(await run.inside(op, child.agent, input))
                 result = await self._execute(attempt)
             finally:
-                if tool.concurrency is not None:
+                if tool.concurrency is not None and attempt > self._given_up:
                     SLOTS.give(tool)
             if attempt <= self._given_up:
                 return result  # too late: what the call is settled with is decided without it
@@ -110,6 +111,7 @@ class Attempts:
             elif tool.effect == "once":
                 run.effects.proven(op)
             return result if self._finish is None else await self._end(result)
+        return PARKED
 
     def _execute(self, attempt: int) -> Any:
         run, tool = self._run, self._tool
@@ -133,7 +135,7 @@ class Attempts:
             The result, or PARKED.
         """
         attempt, result = found.attempt, None
-        self._kept = (found.answers, found.state)
+        self._kept, self._retried = (found.answers, found.state), found.retried
         if found.request is not None:
             answer = found.answer or await self._run.questions.again(self._command.op, found.request)
             if answer is None:
@@ -152,7 +154,8 @@ class Attempts:
     def _answered(self, request: Request, why: str, answer: Answer) -> ToolResult | None:
         """What an answer makes of the call: a result, or None for another attempt."""
         if why == "outcome":
-            return decided(self._tool, answer, unknown(f"{GONE} of tool {self._tool.name!r}"))
+            gone = unknown(f"{GONE} of tool {self._tool.name!r}")
+            return decided(self._tool, answer, gone, self._command.call.id)
         if not answer.ok:
             return denied(self._tool, answer)
         self._memory()[0].append((request, answer))
@@ -163,6 +166,7 @@ class Attempts:
         run, tool, op = self._run, self._tool, self._command.op
         if tool.effect == "once":
             if is_unknown(result):
+                run.effects.broke_off(op, result)
                 ask = partial(self._ask, why="outcome", attempt=attempt)
                 context = self._context(attempt)
                 found = await find_out(tool, self._values, self._text, context, result, self._asks(), ask, dead=dead)
@@ -175,26 +179,31 @@ class Attempts:
             answer = await self._ask(request, "tool", attempt)
             return PARKED if answer is None else self._answered(request, "tool", answer)
         failure = result.failure
-        if failure is None or not failure.retryable or attempt > tool.max_retries:
+        if failure is None or not failure.retryable or self._retried >= tool.max_retries or run.ending:
             return result
-        delay = delay_of(attempt, failure.retry_after)
+        delay = delay_of(self._retried + 1, failure.retry_after)
         if delay is None:
             return result
+        self._retried += 1
         run.journal.append("tool.settled", run.path + op, result, attempt, delay)
         await asyncio.sleep(delay)
         return None
 
     def _asks(self) -> bool:
         """Whether a person is asked when nobody else knows."""
-        return (self._tool.on_unknown or ("fail" if self._run.journal.volatile else "ask")) == "ask"
+        rule = self._tool.on_unknown or ("fail" if self._run.journal.volatile else "ask")
+        return rule == "ask" and not self._run.ending
 
     async def _end(self, result: Any) -> Any:
         return result if self._finish is None or result is PARKED else await self._finish(result)
 
     def _give_up(self, attempt: int, result: ToolResult) -> None:
-        """Go on without a body that does not end."""
+        """Go on without a body that does not end; its slot is free, as that of a thread which goes on."""
         self._given_up = attempt
-        if self._finish is None and not is_unknown(result):
+        if self._tool.concurrency is not None:
+            SLOTS.give(self._tool)
+        if self._run.ending:
+            self._run.effects.broke_off(self._command.op, result)
             self._run.landed(self._command, result)
         else:
             self._run.instead(self._command, self._without(result, attempt))

@@ -12,12 +12,12 @@ from collections.abc import Coroutine, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from ferrule.errors import ModelError, UsageError
 from ferrule.exception import describe_exception
 from ferrule.lazy import LazyModule
-from ferrule.machine import CallModel, CallTool
+from ferrule.machine import CallModel, CallTool, Command, StartRun
 from ferrule.message import FINISHES, Call, ModelMessage, Usage, miscounted, unpaired
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
 from ferrule.result import ToolResult, take, with_fact
@@ -91,6 +91,27 @@ class Hooks(Protocol):
         ...
 
 
+class Raised(NamedTuple):
+    """What a task ended with that is for whoever called, and no outcome.
+
+    Args:
+        error: That.
+    """
+
+    error: BaseException
+
+
+def runs_of(command: Command) -> str | None:
+    """How what a command starts runs: `run` is a run inside this one, `task` an async body; None for all else.
+
+    Args:
+        command: The command.
+    """
+    if type(command) is CallTool:
+        return command.tool.runs if command.given is None else None
+    return "run" if type(command) is StartRun else None
+
+
 # -- models -----------------------------------------------------------------------------------------------------
 
 
@@ -157,38 +178,43 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
     model: Model = command.model
     lost: Usage | None = None  # by an answer that is asked for again
     attempt = 1
-    while True:
-        run.journal.append("model.intended", run.path + command.op, attempt, model.name)
-        if run.listener is not None:
-            run.say("step", command.op)
-        heard = run.heard
-        try:
-            work = _streamed(run, command.op, model, request) if run.stream is not None else model.generate(request)
-            response = await (work if run.trace is None else run.trace.chat(model, request, work))
-            wrong = _unfit(response)
-            if wrong is not None:
-                raise UsageError(f"model {model.name!r} gave an answer that cannot be used: {wrong}.")
-            malformed = response.error if response.finish == "error" else None
-            if malformed is None or not malformed.retryable or attempt > 1 or run.heard != heard:
-                return response if lost is None else _with_lost(response, lost)
-            lost = response.usage and replace(response.usage, requests=response.usage.requests + 1)
-            raise malformed  # nothing of it was executed or handed on: once more
-        except ModelError as error:
-            # Once a piece has been handed on, asking again would say it twice.
-            if not error.retryable or attempt >= MODEL_ATTEMPTS or run.heard != heard:
-                return ModelResponse(ModelMessage(), "error", lost, error=error)
-            delay = delay_of(attempt, error.retry_after)
-            if delay is None:
-                return ModelResponse(ModelMessage(), "error", lost, error=error)
-        except Exception as error:  # a model of the user's may raise anything; that is its answer
-            # Misuse is the caller's to see at once; but once something has been done, that must not get lost.
-            if isinstance(error, UsageError) and not run.path and not run.machine.usage.requests:
-                raise
-            failure = ModelError(describe_exception(error), provider=model.name)
-            return ModelResponse(ModelMessage(), "error", lost, error=failure)
-        await asyncio.sleep(delay)
-        attempt += 1
-        run.emit(Event("restarted", command.op))
+    try:
+        while True:
+            run.journal.append("model.intended", run.path + command.op, attempt, model.name)
+            if run.listener is not None:
+                run.say("step", command.op)
+            heard = run.heard
+            try:
+                work = _streamed(run, command.op, model, request) if run.stream is not None else model.generate(request)
+                response = await (work if run.trace is None else run.trace.chat(model, request, work))
+                wrong = _unfit(response)
+                if wrong is not None:
+                    raise UsageError(f"model {model.name!r} gave an answer that cannot be used: {wrong}.")
+                malformed = response.error if response.finish == "error" else None
+                if malformed is None or not malformed.retryable or attempt > 1 or run.heard != heard:
+                    return response if lost is None else _with_lost(response, lost)
+                lost = response.usage and replace(response.usage, requests=response.usage.requests + 1)
+                raise malformed  # nothing of it was executed or handed on: once more
+            except ModelError as error:
+                # Once a piece has been handed on, asking again would say it twice.
+                if not error.retryable or attempt >= MODEL_ATTEMPTS or run.heard != heard:
+                    return ModelResponse(ModelMessage(), "error", lost, error=error)
+                delay = delay_of(attempt, error.retry_after)
+                if delay is None:
+                    return ModelResponse(ModelMessage(), "error", lost, error=error)
+            except Exception as error:  # a model of the user's may raise anything; that is its answer
+                # Misuse is the caller's to see at once; but once something has been done, that must not get lost.
+                if isinstance(error, UsageError) and not run.path and not run.machine.usage.requests:
+                    raise
+                failure = ModelError(describe_exception(error), provider=model.name)
+                return ModelResponse(ModelMessage(), "error", lost, error=failure)
+            await asyncio.sleep(delay)
+            attempt += 1
+            run.emit(Event("restarted", command.op))
+    except asyncio.CancelledError:
+        if lost is not None:
+            run.info.spend(lost)
+        raise
 
 
 def _with_lost(response: ModelResponse, lost: Usage) -> ModelResponse:

@@ -20,6 +20,7 @@ from ferrule.suspension import Answer, Request
 from ferrule.tool.body.attempt import RUNNING, is_unknown, unknown
 from ferrule.tool.context import Context
 from ferrule.tool.invoke import invoke_check
+from ferrule.tool.output import bounded
 from ferrule.tool.tool import Tool
 
 if TYPE_CHECKING:
@@ -51,12 +52,13 @@ class Effects:
     Since 0.1.
     """
 
-    __slots__ = ("_made", "_open", "_outer")
+    __slots__ = ("_doubts", "_made", "_open", "_outer")
 
     def __init__(self, outer: Callable[[None], None] | None) -> None:
         """None has begun."""
         self._outer = outer
         self._open: dict[str, Checking | None] | None = None
+        self._doubts: dict[str, ToolResult] | None = None  # of what is open: how it broke off, if it has
         self._made: dict[str, ToolResult] | None = None
 
     def __contains__(self, op: str) -> bool:
@@ -75,6 +77,19 @@ class Effects:
             if self._outer is not None:
                 self._outer(None)
         self._open[op] = check
+        if self._doubts is not None:
+            self._doubts.pop(op, None)
+
+    def broke_off(self, op: str, doubt: ToolResult) -> None:
+        """Keep in mind how a call ended, for as long as its check or a person is asked.
+
+        Args:
+            op: The command.
+            doubt: That.
+        """
+        if self._doubts is None:
+            self._doubts = {}
+        self._doubts[op] = doubt
 
     def proven(self, op: str) -> None:
         """Keep in mind that it is known what came of a call.
@@ -96,23 +111,26 @@ class Effects:
             self._made = {}
         self._made[op] = said
 
-    def stopped(self, command: CallTool) -> ToolResult:
+    def stopped(self, command: CallTool, running: bool) -> ToolResult:
         """What is known of a call that was stopped before it ended by itself.
 
         Args:
             command: The command.
+            running: Whether its body may go on.
         """
         if self._made and command.op in self._made:
             return self._made[command.op]
         if command.op in self:
-            return unknown(f"Tool {command.tool.name!r} was stopped")
+            doubt = self._doubts.get(command.op) if self._doubts is not None else None
+            state = "was told to stop and may still be running" if running else "was stopped"
+            return doubt or unknown(f"Tool {command.tool.name!r} {state}", running=running)
         return ToolResult.failed("The call was cancelled.", code="cancelled")
 
-    async def checked(self, stopped: Iterable[Any], seconds: float) -> dict[str, ToolResult]:
+    async def checked(self, stopped: Iterable[tuple[Any, bool]], seconds: float) -> dict[str, ToolResult]:
         """What the tools' own checks say of calls that were stopped.
 
         Args:
-            stopped: Commands.
+            stopped: Commands, and whether their bodies may go on.
             seconds: How long they may take together.
 
         Returns:
@@ -121,10 +139,10 @@ class Effects:
         Since 0.1.
         """
         asked: dict[str, asyncio.Task[ToolResult]] = {}
-        for command in stopped:
+        for command, running in stopped:
             check = (self._open or {}).get(command.op)
             if check is not None and command.op not in (self._made or {}):
-                asked[command.op] = asyncio.ensure_future(check(self.stopped(command)))
+                asked[command.op] = asyncio.ensure_future(check(self.stopped(command, running)))
         if asked:
             with suppress(asyncio.CancelledError):  # once more, by somebody who waits no longer
                 await asyncio.wait(asked.values(), timeout=seconds)
@@ -170,7 +188,7 @@ async def find_out(
     shown = {"tool": tool.name, "effect": tool.effect, "arguments": plain(tool.whole(values), big_ints="number")}
     prompt = f"{said.output} Did it happen?"
     answer = await ask(Request(context.call_id or tool.name, "outcome", prompt, data={**shown, "schema": OUTCOME}))
-    return PARKED if answer is None else decided(tool, answer, said)
+    return PARKED if answer is None else decided(tool, answer, said, context.call_id)
 
 
 async def checked(tool: Tool, text: str | bytes, context: Context[Any], doubt: ToolResult) -> ToolResult:
@@ -192,18 +210,22 @@ async def checked(tool: Tool, text: str | bytes, context: Context[Any], doubt: T
             return replace(doubt, output=f"{doubt.output} Its check finds nothing of it so far.")
         words = f"Tool {tool.name!r} did not do it: the call broke off, and its check says that nothing happened."
         return ToolResult(words, True, failure=Failure("not_executed", retryable=True, details=NOTHING))
-    if is_unknown(said):
+    if is_unknown(said) or said.pending is not None:  # an answer to it would not be one to the call
         return replace(doubt, output=f"{doubt.output} Its check could not tell: {said.output}")
+    failure = said.failure
+    if failure is not None and failure.retryable:  # it may be worth to be asked again; the call is not made again
+        return replace(said, failure=replace(failure, retryable=False))
     return said
 
 
-def decided(tool: Tool, answer: Answer, doubt: ToolResult) -> ToolResult | None:
+def decided(tool: Tool, answer: Answer, doubt: ToolResult, call_id: str | None) -> ToolResult | None:
     """What a person says became of a call; None when they say that it did not happen.
 
     Args:
         tool: The tool.
         answer: What they said.
         doubt: What is known without them.
+        call_id: The call.
 
     Since 0.1.
     """
@@ -213,5 +235,7 @@ def decided(tool: Tool, answer: Answer, doubt: ToolResult) -> ToolResult | None:
     if given.get("outcome") == NOT_HAPPENED:
         return None
     if given.get("outcome") == FAILED:
-        return ToolResult.failed(str(given.get("error") or f"Tool {tool.name!r} failed."))
-    return ToolResult.ok(given.get("value"))
+        return bounded(
+            ToolResult.failed(str(given.get("error") or f"Tool {tool.name!r} failed.")), tool.max_output, call_id
+        )
+    return bounded(ToolResult.ok(given.get("value")), tool.max_output, call_id)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.errors import ModelError, NonDeterminism
 from ferrule.journal.record import Record
@@ -36,7 +36,7 @@ from ferrule.message import Call, ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
 from ferrule.result import ToolResult
 from ferrule.runtime.answer import PARKED, OnRequest, seconds_until
-from ferrule.runtime.dispatch import Hooks, call_model, call_tool
+from ferrule.runtime.dispatch import Hooks, Raised, call_model, call_tool, runs_of
 from ferrule.runtime.doubt import Effects
 from ferrule.runtime.event import Event, EventType, event
 from ferrule.runtime.info import RunInfo
@@ -80,7 +80,7 @@ class Driver:
     """
 
     __slots__ = (
-        "_cancelled_by", "_done", "_flying", "_open", "_outer", "_ready", "_task", "_wake",
+        "_before", "_cancelled_by", "_done", "_ended", "_flying", "_open", "_outer", "_ready", "_task", "_wake",
         "at", "definition", "effects", "found", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
         "options", "path", "questions", "records", "result", "stream", "trace", "variables",
     )  # fmt: skip
@@ -119,6 +119,8 @@ class Driver:
         self.trace = tracing()
         self._outer = outer
         self._cancelled_by: str | None = None
+        self._before = 0  # how often the task had been cancelled before it came to drive this run
+        self._ended = False  # whether what is in flight has been told to end
         self._task: asyncio.Task[Any] | None = None
         self.effects = Effects(None if outer is None else partial(outer.effects.begin, at))
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
@@ -145,7 +147,8 @@ class Driver:
         return work if self.trace is None else self.trace.run(self, work)
 
     async def _run(self, input: Any) -> RunResult[Any]:
-        self._task = asyncio.current_task()
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._before = self._task.cancelling()
         commands = self._begun(input)
         if isinstance(commands, Finish):
             return await self._result(commands)
@@ -154,6 +157,8 @@ class Driver:
                 failed = await self._make_deps()
                 if failed is not None:
                     return await self._result(failed)
+                if self._is_told():
+                    raise asyncio.CancelledError
             finish = await (self._drive(commands) if self.cancelled_by is None else self._cancel(commands))
         except asyncio.CancelledError:
             outside = self.cancelled_by is None
@@ -201,6 +206,15 @@ class Driver:
         """Who cancelled this run, or one around it."""
         return self._cancelled_by or (self._outer.cancelled_by if self._outer is not None else None)
 
+    @property
+    def ending(self) -> bool:
+        """Whether what is in flight may only end: nothing is begun any more, and nobody asked."""
+        return self._ended or self.cancelled_by is not None or self._is_told()
+
+    def _is_told(self) -> bool:
+        """Whether its task was cancelled, though the application's code, awaited there, may keep that to itself."""
+        return self._task is not None and self._task.cancelling() > self._before
+
     async def _make_deps(self) -> Finish | None:
         """Make the live objects, or take those of the run around this one; how the run ends if that fails."""
         try:
@@ -218,7 +232,7 @@ class Driver:
             # these have a task of their own even when nothing else goes on.
             command: Any = commands[0] if len(commands) == 1 and not self._flying else None
             kind = type(command)  # pyright: ignore[reportUnknownVariableType]
-            if kind is CallModel or (command is not None and _runs(command) not in ("task", "run")):
+            if kind is CallModel or (command is not None and runs_of(command) not in ("task", "run")):
                 # Nothing else goes on: no task is needed to wait for one thing.
                 if kind is Finish:
                     return command
@@ -228,9 +242,12 @@ class Driver:
                     try:
                         outcome = await outcome
                     except asyncio.CancelledError:
-                        if cast("asyncio.Task[Any]", self._task).cancelling():
+                        if self._is_told():
                             raise
                         outcome = self._stopped(command)  # raised by the application's code, and nobody's wish
+                    if self._is_told():
+                        self._done.append((command, outcome))
+                        raise asyncio.CancelledError
             else:
                 finish = self._start(commands)
                 if finish is not None:
@@ -262,6 +279,8 @@ class Driver:
                 task = asyncio.Task(self._fly(command, outcome), loop=self.loop, name=op, **AT_ONCE)
                 if op in self._flying:  # else it has ended in its first step
                     self._flying[op] = task
+                    if not AT_ONCE:
+                        task.add_done_callback(partial(self._unbegun, command, outcome))
             else:
                 self._done.append((command, outcome))
         return None
@@ -275,7 +294,7 @@ class Driver:
         except (KeyboardInterrupt, SystemExit):  # the loop itself passes these on
             raise
         except BaseException as error:  # misuse, or a group with one of those: for whoever called
-            outcome = _Raised(error)
+            outcome = Raised(error)
         if self._flying.get(command.op, self) in (None, asyncio.current_task()):
             self.landed(command, outcome)
 
@@ -286,7 +305,15 @@ class Driver:
             command: The command.
             work: What it is completed with in the end.
         """
-        self._flying[command.op] = asyncio.Task(self._fly(command, work), loop=self.loop, name=command.op)
+        task = asyncio.Task(self._fly(command, work), loop=self.loop, name=command.op)
+        self._flying[command.op] = task
+        task.add_done_callback(partial(self._unbegun, command, work))
+
+    def _unbegun(self, command: Any, work: Coroutine[Any, Any, Any], task: asyncio.Task[None]) -> None:
+        """Go on without a task that was cancelled, by a sibling for one, before its first step: it could not say so."""
+        if task.cancelled() and self._flying.get(command.op) is task:
+            work.close()
+            self.landed(command, self._stopped(command))
 
     def landed(self, command: Any, outcome: Any) -> None:
         """Go on with what came of a command, whether its task has ended or a body in it does not end.
@@ -309,7 +336,7 @@ class Driver:
                 await self._wake
             self._ready, self._done = self._done[::-1], []
         command, outcome = self._ready.pop()
-        if type(outcome) is _Raised:
+        if type(outcome) is Raised:
             raise outcome.error
         return command, outcome
 
@@ -464,6 +491,7 @@ class Driver:
 
     async def _let_go(self, grace: float = GRACE) -> None:
         """End what is in flight; it gets a grace to end by itself."""
+        self._ended = True
         tasks: list[asyncio.Task[Any]] = []
         for task in self._flying.values():
             if task is None:  # its first step ended the process
@@ -474,7 +502,7 @@ class Driver:
             elif not task.cancelled():
                 task.exception()  # what ends the process has gone its own way; asyncio need not complain of it too
         if tasks:  # a run inside gives its own calls that grace, and must then settle them
-            inside = any(_runs(self._open[op]) == "run" for op in self._flying)
+            inside = any(runs_of(self._open[op]) == "run" for op in self._flying)
             await asyncio.wait(tasks, timeout=grace * 2 if inside else grace)
 
     async def _cancel(self, commands: Sequence[Command] = ()) -> Finish:
@@ -488,7 +516,7 @@ class Driver:
         by = self.cancelled_by or ""
         at = self.journal.append("cancel.requested", by)
         landed = {command.op: outcome for command, outcome in (*self._ready, *self._done)}
-        landed |= await self.effects.checked(self._open.values(), GRACE)
+        landed |= await self.effects.checked([(c, self._goes_on(c)) for c in self._open.values()], GRACE)
         todo = deque([*self.machine.on(Completion("", at, Cancelled(by))), *commands])
         todo.extend(self._open.values())
         while todo:
@@ -499,7 +527,7 @@ class Driver:
             outcome = landed.get(command.op, PARKED)
             if type(command) is CallTool and command.given is not None:
                 outcome = command.given
-            elif outcome is PARKED or type(outcome) is _Raised:
+            elif outcome is PARKED or type(outcome) is Raised:
                 outcome = self._stopped(command)
             todo.extendleft(self.machine.on(self._completed(command, outcome)))
         return Finish("cancelled", reason="cancelled")
@@ -507,13 +535,20 @@ class Driver:
     def _stopped(self, command: Any) -> Any:
         """What came of a command that was stopped before it ended by itself."""
         if type(command) is CallTool:
-            return self.effects.stopped(command)
+            return self.effects.stopped(command, self._goes_on(command))
         if type(command) is CallModel:
             error = ModelError("the request was cancelled", provider=command.model.name)
             return ModelResponse(ModelMessage(), "error", error=error)
         if type(command) is StartRun:
             return RunResult("", "cancelled", reason="cancelled")
         return None
+
+    def _goes_on(self, command: Any) -> bool:
+        """Whether the body of a call that was stopped may have its effect yet."""
+        if runs_of(command) == "thread":
+            return True
+        task = self._flying.get(command.op)
+        return task is not None and not task.done() and task is not asyncio.current_task()
 
     async def _result(self, finish: Finish) -> RunResult[Any]:
         machine = self.machine
@@ -537,19 +572,6 @@ class Driver:
             self.emit(Event("done", self.path.rstrip("/"), self.journal.seq, value=result))
         self.result = result
         return result
-
-
-def _runs(command: Command) -> str | None:
-    """How what a command starts runs: `run` is a run inside this one, `task` an async body; None for all else."""
-    if type(command) is CallTool:
-        return command.tool.runs if command.given is None else None
-    return "run" if type(command) is StartRun else None
-
-
-class _Raised(NamedTuple):
-    """What a task ended with that is for whoever called, and no outcome."""
-
-    error: BaseException
 
 
 # From a command to what it is completed with, or to a coroutine that comes to it.

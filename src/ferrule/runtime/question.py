@@ -61,11 +61,13 @@ class Questions:
             state: What the tool keeps for itself.
 
         Returns:
-            The answer; None when it stays open.
+            The answer; None when it stays open, and when the run is ending: nobody is asked any more.
 
         Since 0.1.
         """
         run = self._run
+        if run.ending:
+            return None
         # Its address from the root: two runs inside this one may each ask under the same local name.
         request = with_digest(replace(request, id=run.journal.address(run.path + request.id)))
         run.journal.append("wait.opened", run.path + op, request, why, attempt, arguments, state or None)

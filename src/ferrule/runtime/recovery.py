@@ -48,6 +48,7 @@ class Found:
         arguments: JSON text of the frozen arguments, where they are not what the model asked for.
         original: The same before a person changed them.
         retry_at: When the next attempt is due.
+        retried: How many attempts were made because one failed.
         request: What it waits for.
         why: `approval`, `tool` (it asked by itself), `outcome` or `wait`.
         answer: What was answered to that.
@@ -63,6 +64,7 @@ class Found:
     arguments: str | None = None
     original: str | None = None
     retry_at: float | None = None
+    retried: int = 0
     request: Request | None = None
     why: str = ""
     answer: Answer | None = None
@@ -180,6 +182,7 @@ def _note(found: Found, record: Record) -> None:
         found.retry_at = None
     elif record.type == "tool.settled":
         found.begun, found.retry_at = False, record.at + body["retry_in"]
+        found.retried += 1
     elif record.type == "wait.opened":
         _answered(found)
         found.begun, found.request, found.why = False, body["request"], body.get("why", "wait")

@@ -239,7 +239,7 @@ async def _aside(
         result = _said(code, _from_error(error, once=False), by_itself=False)
     if inner.cancelled():
         return ToolResult.failed(f"Tool {tool.name!r} did not answer in time.", code=code or "timeout")
-    return result
+    return None if result is None else bounded(result, tool.max_output, inner.call_id)
 
 
 def _said(code: str | None, value: Any, *, by_itself: bool = True) -> ToolResult | None:

@@ -10,7 +10,7 @@ import pytest
 from tests.clock import run
 from tests.unit.runtime.test_cancel import cancelled_when
 
-from ferrule import Agent, Answer, Context, Hooks, Request, RunInfo, RunResult, ToolResult, tool
+from ferrule import Agent, Answer, Context, Hooks, Request, RunInfo, RunResult, ToolResult, pending, tool
 from ferrule.message import Call, ToolMessage
 from ferrule.testing import ScriptedModel, call
 
@@ -87,6 +87,15 @@ def test_what_did_not_happen_is_said_not_to_have_and_is_not_made_again_by_itself
     result = bank.run()
     assert "its check says that nothing happened" in told(result).output
     assert len(bank.begun) == 1
+
+
+def test_a_check_that_itself_failed_or_asks_does_not_have_the_call_made_again() -> None:
+    for says in (ToolResult.failed(TimeoutError("bank is down")), pending("input", "Which account?")):
+        bank = Bank(says)
+        result = bank.run(retries=3, on_request=nobody)
+        assert (result.status, len(bank.begun), len(bank.asked)) == ("done", 1, 1)
+        assert told(result).is_error
+        assert says.output in told(result).output
 
 
 def test_what_did_not_happen_is_made_again_as_often_as_the_tool_allows_with_the_same_key() -> None:

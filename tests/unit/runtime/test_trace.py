@@ -329,7 +329,7 @@ def test_a_run_that_is_cancelled_ends_its_spans(seen: Seen, how: str) -> None:
 def test_a_body_that_does_not_end_does_not_hold_its_span(seen: Seen) -> None:
     ends = asyncio.Event()
 
-    @tool(timeout=1, effect="read")
+    @tool(timeout=1, effect="read", retries=0)
     async def stubborn() -> None:
         while not ends.is_set():
             try:
