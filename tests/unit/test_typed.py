@@ -7,9 +7,11 @@ import datetime as dt
 import enum
 import hashlib
 import io
+import itertools
 import struct
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar
@@ -18,7 +20,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, RootModel, SecretStr
+from pydantic import BaseModel, Field, RootModel, SecretStr, computed_field, field_validator
 from tests.unit.values import (
     DECLARED,
     FEW,
@@ -424,6 +426,111 @@ def test_a_subclass_that_is_not_named_never_comes_back_as_its_base() -> None:
 def test_a_class_that_changed_is_opaque() -> None:
     data = {"$object": f"{MODULE}.Point", "value": {"x": "far", "hue": {"$object": f"{MODULE}.Hue", "value": "red"}}}
     assert [Opaque(f"{MODULE}.Point", '{"x":"far","hue":"red"}')] == restore([data], annotation=list[Point])
+
+
+@dataclass
+class Doubles:
+    n: int
+
+    def __post_init__(self) -> None:
+        self.n *= 2
+
+
+class Fahrenheit(BaseModel):
+    degrees: float
+
+    @field_validator("degrees")
+    @classmethod
+    def _from_celsius(cls, degrees: float) -> float:
+        return degrees * 2 + 30
+
+
+class Shouts(RootModel[str]):
+    @field_validator("root")
+    @classmethod
+    def _louder(cls, root: str) -> str:
+        return f"{root}!"
+
+
+@dataclass(frozen=True)
+class Numbered:
+    name: str
+    number: int = field(init=False, default=0)
+    seen: deque[int] = field(init=False, default_factory=deque[int])
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "number", next(NUMBERS))
+
+
+class Clock(BaseModel):
+    name: str
+
+    @computed_field
+    def now(self) -> int:
+        return next(NUMBERS)
+
+
+class Settled(BaseModel):
+    tags: list[str]
+    ratio: float
+    total: Decimal
+
+    @field_validator("tags")
+    @classmethod
+    def _in_order(cls, tags: list[str]) -> list[str]:
+        return sorted(tags)
+
+
+@dataclass
+class AsGiven:
+    tags: list[int]
+    total: Decimal
+    ratio: float = float("nan")
+
+
+NUMBERS = itertools.count(1)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(Doubles(1), '{"n":2}'), (Fahrenheit(degrees=20), '{"degrees":70.0}'), (Shouts("a"), '"a!"')],
+    ids=["__post_init__", "a validator", "a root model"],
+)
+def test_an_object_that_its_class_would_change_again_is_opaque_with_what_was_stored(value: Any, text: str) -> None:
+    shown = Opaque(f"{__name__}.{type(value).__name__}", text)
+    assert shown == restore(parse(dumps(typed(value))), annotation=type(value))
+    assert {"k": [shown]} == restore(typed({"k": [value]}), annotation=Doubles | Fahrenheit | Shouts)
+
+
+def test_fields_that_a_constructor_does_not_take_come_back() -> None:
+    value = Numbered("a")
+    value.seen.extend([1, 2])
+    found = restore(parse(dumps(typed(value))), annotation=Numbered)
+    assert value == found
+    assert type(found.seen) is deque
+
+
+def test_a_computed_field_may_be_another_one_later() -> None:
+    assert Clock(name="a").name == restore(typed(Clock(name="a")), annotation=Clock).name
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (Settled(tags=["b", "a"], ratio=float("nan"), total=Decimal("1.10")), "['a', 'b'] nan 1.10"),
+        (AsGiven((2, 1), 0.1), "[2, 1] nan 0.1"),  # pyright: ignore[reportArgumentType]
+    ],
+    ids=["validators that change nothing twice", "other containers and numbers than declared"],
+)
+def test_an_object_that_says_the_same_after_its_validators_comes_back(value: Any, shown: str) -> None:
+    found = restore(parse(dumps(typed(value))), annotation=type(value))
+    assert type(found) is type(value)
+    assert shown == f"{found.tags} {found.ratio} {found.total}"
+
+
+def test_a_class_that_got_a_field_and_lost_one_still_comes_back() -> None:
+    data = {"$object": f"{__name__}.Puppy", "value": {"name": "a", "colour": "brown"}}
+    assert Puppy(name="a") == restore(data, annotation=Puppy)
 
 
 def test_an_annotation_never_bends_values_that_come_back_by_themselves() -> None:

@@ -17,7 +17,7 @@ from ferrule.content import Part
 from ferrule.errors import ModelError
 from ferrule.message import ModelMessage
 from ferrule.provider.base import ModelRequest
-from ferrule.provider.http.retry_after import retry_after
+from ferrule.provider.retry_after import retry_after
 from ferrule.redact import scrub
 from ferrule.strict_json import clean
 

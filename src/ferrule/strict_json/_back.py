@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import datetime as dt
 import typing
 import uuid
@@ -12,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from ferrule.strict_json._shape import RESTORERS, Opaque, class_name
-from ferrule.strict_json._walk import text_of
+from ferrule.strict_json._shape import RESTORERS, Again, Object, Opaque, class_name, typed_shaper
+from ferrule.strict_json._walk import plain, text_of
 
 Load = Callable[[str], bytes]
 
@@ -72,7 +73,8 @@ def restore(data: Any, *, annotation: Any = None, load: Load | None = None) -> A
     Args:
         data: A JSON value made by `typed`.
         annotation: The type the value had. Objects of the user's own classes come back only when it names their
-            class, at any depth, else as `Opaque`. Nothing is ever imported by a name found in the data.
+            class, at any depth, else as `Opaque`; so does one whose own validators or `__post_init__`, which run
+            again, make something else of what was stored. Nothing is ever imported by a name found in the data.
         load: From a reference that `spill` returned to its bytes.
 
     Returns:
@@ -145,14 +147,55 @@ def _instance(fields: dict[str, Any], raw: dict[str, Any], named: dict[str, type
     name, value = fields["$object"], fields.get("value")
     if _is_named(name, named):
         try:
-            return _adapter(named[name]).validate_python(value, by_alias=True, by_name=True)
+            found = _adapter(named[name]).validate_python(value, by_alias=True, by_name=True)
+            _put_back(found, type(found), value)
+            if _says(found, type(found), value):
+                return found
         except Exception:  # the class has changed, or its validators refuse: the value is still worth showing
-            value = _restored(raw.get("value"), named, load, bare=True)
+            pass
+        value = _restored(raw.get("value"), named, load, bare=True)
     return Opaque(name if isinstance(name, str) else text_of(name), text_of(value))
 
 
+def _put_back(found: Any, cls: Any, value: Any) -> None:
+    """Give a dataclass the fields that its constructor does not take, which would begin anew."""
+    if not dataclasses.is_dataclass(cls) or not isinstance(value, dict):
+        return
+    stored = cast("dict[str, Any]", value)
+    kept = [f.name for f in dataclasses.fields(cls) if not f.init and type(stored.get(f.name, Opaque)) is not Opaque]
+    for name in kept:
+        if not _same(getattr(found, name, Opaque), stored[name]):
+            hint = typing.get_type_hints(cls, include_extras=True)[name]
+            object.__setattr__(found, name, _adapter(hint).validate_python(stored[name], by_alias=True, by_name=True))
+
+
+def _says(found: Any, cls: Any, value: Any) -> bool:
+    """Whether an instance has what was stored: validators and `__post_init__` ran again, and may have changed it.
+
+    Only what both have counts: a class may have got a field, or lost one. Computed fields follow from the others.
+    """
+    shape = typed_shaper(cls)(found)
+    now = dict(shape.fields) if isinstance(shape, Object) else shape.value if isinstance(shape, Again) else found
+    if not isinstance(now, dict) or not isinstance(value, dict):
+        return _same(now, value)
+    stored, fields = cast("dict[str, Any]", value), cast("dict[str, Any]", now)
+    decorators = getattr(cls, "__pydantic_decorators__", None)
+    computed: Any = decorators.computed_fields if decorators is not None else ()
+    counted = [k for k, v in stored.items() if k in fields and k not in computed and type(v) is not Opaque]
+    return all(_same(fields[k], stored[k]) for k in counted)
+
+
+def _same(a: Any, b: Any) -> bool:
+    try:
+        if a is b or a == b:
+            return True
+    except Exception:  # what compares element by element, or not at all
+        pass
+    return str(plain(a)) == str(plain(b))  # a tuple where a list is declared, NaN, a Decimal given as a float
+
+
 @lru_cache(maxsize=1024)
-def _adapter(cls: type) -> Any:
+def _adapter(cls: Any) -> Any:
     from pydantic import TypeAdapter  # dear; only values of the user's own classes need it
 
     return TypeAdapter(cls)

@@ -477,6 +477,17 @@ from ferrule.result import ToolResult
 from ferrule.tool.tool import tool
 
 @dataclass
+class Price:
+    cents: int
+
+    def __post_init__(self):
+        self.cents *= 100
+
+@tool
+def price() -> Price:
+    return Price(2)
+
+@dataclass
 class Point:
     x: int
 
@@ -710,6 +721,14 @@ def test_an_object_of_the_users_own_class_comes_back_by_the_return_annotation(
 
     assert there.Point(4) == isolated(there.point).value
     assert Opaque("isolated_there.Point", '{"x":4}') == isolated(there.lost).value
+
+
+def test_a_value_that_its_class_would_change_again_is_never_told_as_another(
+    interpreter: Callable[[str], None], there: Any
+) -> None:
+    interpreter("""echo '{"value": {"$object": "isolated_there.Price", "value": {"cents": 200}}}'""")
+
+    assert Opaque("isolated_there.Price", '{"cents":200}') == isolated(there.price).value
 
 
 # -- the child's side, without a process ------------------------------------------------------------------------
