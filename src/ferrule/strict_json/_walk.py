@@ -326,10 +326,9 @@ def is_brief(x: object) -> bool:
 
     Since 0.1.
     """
-    kind = type(x)
-    if kind is str:
-        return len(x) < 256 and x.isascii()  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType, reportUnknownVariableType]
-    return kind is bool or x is None or (kind is int and -_SHORT < x < _SHORT)  # pyright: ignore[reportOperatorIssue]
+    if type(x) is str:
+        return len(x) < 256 and x.isascii()
+    return type(x) is bool or x is None or (type(x) is int and -_SHORT < x < _SHORT)
 
 
 _BRIEF = 100  # values, a text counting one more for each 256 characters
@@ -338,7 +337,7 @@ _SHALLOW = 20
 
 def _briefly(x: Any, left: list[int], depth: int) -> Any:
     """What the walk makes of a small value of plain types and of classes of ours, in a fifth of its time."""
-    kind = type(x)
+    kind: Any = type(x)  # pyright: ignore[reportUnknownVariableType]
     if kind is bool or x is None:
         return x
     left[0] -= 1 if kind is not str else 1 + (len(x) >> 8)
@@ -365,17 +364,17 @@ def _briefly(x: Any, left: list[int], depth: int) -> Any:
     codec = CODECS.get(kind)
     if codec is None:
         raise ValueError
-    payload = codec.payload(x)
-    told = _brief_fields(payload, left, depth - 1) if type(payload) is dict else _briefly(payload, left, depth - 1)
-    return {codec.tag: told}
+    payload: Any = codec.payload(x)
+    if type(payload) is dict:  # its keys are the names of our own fields
+        return {codec.tag: _brief_fields(cast("dict[str, Any]", payload), left, depth - 1)}
+    return {codec.tag: _briefly(payload, left, depth - 1)}
 
 
 def _brief_fields(fields: dict[str, Any], left: list[int], depth: int) -> dict[str, Any]:
     """A dict whose keys stay as they are; most values do too, as is plain at a glance."""
     found: dict[str, Any] = {}
     for key, x in fields.items():
-        kind = type(x)
-        if (kind is str and len(x) < 256 and x.isascii()) or x is None or kind is bool:
+        if (type(x) is str and len(x) < 256 and x.isascii()) or x is None or type(x) is bool:
             found[key] = x
         else:
             found[key] = _briefly(x, left, depth)
