@@ -52,6 +52,95 @@ def blocks(dialect: str, each: str, sign: str) -> Mapping[str, str]:
     return found
 
 
+class SqlConnection:
+    """What connections to SQL databases have in common; as in `Connection`.
+
+    Args:
+        blocks: The named blocks.
+
+    Since 0.1.
+    """
+
+    def __init__(self, blocks: Mapping[str, str]) -> None:
+        """Nothing is done yet."""
+        self._blocks = blocks
+        self._alone = True
+        self._later: dict[str, list[tuple[Any, ...]]] = {}
+        self.positions: dict[str, int] = {}
+
+    def _fetch(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """What a statement gives."""
+        raise NotImplementedError
+
+    def _count(self, sql: str, values: tuple[Any, ...]) -> int:
+        """How many rows a statement changed."""
+        raise NotImplementedError
+
+    def _many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        """How many rows a statement changed in all."""
+        raise NotImplementedError
+
+    def run(self, block: str, *values: Any) -> list[tuple[Any, ...]]:
+        """As in `Connection`.
+
+        Args:
+            block: Its name.
+            values: What its placeholders stand for.
+        """
+        self._flush()
+        return self._fetch(self._blocks[block], values)
+
+    def change(self, block: str, *values: Any) -> int:
+        """As in `Connection`.
+
+        Args:
+            block: Its name.
+            values: What its placeholders stand for.
+        """
+        self._flush()
+        return self._count(self._blocks[block], values)
+
+    def many(self, block: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        """As in `Connection`.
+
+        Args:
+            block: Its name.
+            rows: What its placeholders stand for.
+        """
+        self._flush()
+        return self._many(self._blocks[block], rows)
+
+    def later(self, block: str, rows: Sequence[tuple[Any, ...]]) -> bool:
+        """As in `Connection`.
+
+        Args:
+            block: Its name.
+            rows: What its placeholders stand for.
+        """
+        if self._alone:
+            return self._many(self._blocks[block], rows) == len(rows)
+        waiting = self._later.get(block)
+        if waiting is None:
+            self._later[block] = [*rows]
+        else:
+            waiting += rows
+        return True
+
+    def _flush(self) -> None:
+        """Run what `later` has put off, block by block in the order of their first use."""
+        if not self._later:
+            return
+        waiting, self._later = self._later, {}
+        for block, rows in waiting.items():
+            if self._many(self._blocks[block], rows) != len(rows):
+                raise StoreError("one of several writes was refused")  # told to nobody: each is tried alone then
+
+    def _forget(self) -> None:
+        """What a rollback has undone."""
+        self._later.clear()
+        self.positions.clear()
+
+
 def migrate(c: Connection, place: str) -> None:
     """Make the tables, or bring them to the version that this code knows. Must run within a transaction.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from typing_extensions import override
 
 from ferrule.errors import FerruleError, StoreError, UsageError
-from ferrule.journal.sql import SqlStore, blocks
+from ferrule.journal.sql import SqlConnection, SqlStore, blocks
 from ferrule.journal.writer import Connection, Fault, Lane
 from ferrule.lazy import LazyModule
 
@@ -25,6 +25,8 @@ T = TypeVar("T")
 Durability = Literal["power", "process"]
 _SYNCHRONOUS: Final[Mapping[str, str]] = {"power": "FULL", "process": "NORMAL"}
 _WAIT = 30.0  # seconds for others to end their writing
+_CHECKPOINT = 4_000  # pages of the -wal file that are moved into the file at once: 16 MB
+_CACHE = 16_000  # kB of pages kept
 _NAP = 0.005  # seconds between two tries where SQLite itself does not wait
 
 # What SQLite's primary result codes mean: what to say after the place, whether the place is to blame, and whether the
@@ -103,7 +105,7 @@ class MemoryStore(SqlStore):
             self._kept.forget()
 
 
-class SqliteConnection:
+class SqliteConnection(SqlConnection):
     """A connection to SQLite.
 
     Args:
@@ -118,8 +120,8 @@ class SqliteConnection:
 
     def __init__(self, path: Path | None, durability: Durability) -> None:
         """Connect; the file is made if it is not there."""
+        super().__init__(blocks("sqlite", "SELECT value FROM json_each({})", "?"))
         self._path = path
-        self._blocks = blocks("sqlite", "SELECT value FROM json_each({})", "?")
         self._files: dict[str, tuple[int, int]] = {}
         self._gone = False
         # Statements are begun and ended by us alone; the lane sees to it that one thread at a time is here.
@@ -146,6 +148,8 @@ class SqliteConnection:
         mode = self._patiently(lambda: self._db.execute("PRAGMA journal_mode = WAL").fetchone()[0])
         if mode != "wal":
             raise StoreError(f"{self._path} cannot be a store: its file system has no shared memory. Use a local disk.")
+        self._db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
+        self._db.execute(f"PRAGMA cache_size = -{_CACHE}")
         self._db.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
         self._patiently(lambda: self._db.execute("SELECT count(*) FROM sqlite_master").fetchone())
         self._files = {name: _identity(name) for name in (str(self._path), f"{self._path}-wal")}
@@ -161,32 +165,17 @@ class SqliteConnection:
                     raise
             time.sleep(_NAP)
 
-    def run(self, block: str, *values: Any) -> list[tuple[Any, ...]]:
-        """As in `Connection`.
+    @override
+    def _fetch(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        return self._db.execute(sql, values).fetchall()
 
-        Args:
-            block: Its name.
-            values: What its placeholders stand for.
-        """
-        return self._db.execute(self._blocks[block], values).fetchall()
+    @override
+    def _count(self, sql: str, values: tuple[Any, ...]) -> int:
+        return self._db.execute(sql, values).rowcount
 
-    def change(self, block: str, *values: Any) -> int:
-        """As in `Connection`.
-
-        Args:
-            block: Its name.
-            values: What its placeholders stand for.
-        """
-        return self._db.execute(self._blocks[block], values).rowcount
-
-    def many(self, block: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """As in `Connection`.
-
-        Args:
-            block: Its name.
-            rows: What its placeholders stand for.
-        """
-        self._db.executemany(self._blocks[block], rows)
+    @override
+    def _many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        return self._db.executemany(sql, rows).rowcount
 
     def script(self, block: str) -> None:
         """As in `Connection`; executescript would commit first.
@@ -201,14 +190,18 @@ class SqliteConnection:
         """As in `Connection`; all processes are on one machine."""
         return time.time()
 
-    def begin(self) -> None:
+    def begin(self, alone: bool) -> None:
         """As in `Connection`.
+
+        Args:
+            alone: Whether one item is run in this transaction.
 
         Raises:
             StoreError: The file is gone.
         """
         if self._gone:
             raise self._lost()
+        self._alone = alone
         self._patiently(lambda: self._db.execute("BEGIN IMMEDIATE"))
 
     def commit(self) -> None:
@@ -217,6 +210,7 @@ class SqliteConnection:
         Raises:
             StoreError: The file was deleted or replaced, so that all this has gone nowhere.
         """
+        self._flush()
         self._db.execute("COMMIT")
         for name, was in self._files.items():
             if _identity(name) != was:
@@ -231,6 +225,7 @@ class SqliteConnection:
 
     def rollback(self) -> None:
         """As in `Connection`."""
+        self._forget()
         try:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")

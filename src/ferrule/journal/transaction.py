@@ -11,6 +11,7 @@ from ferrule.journal.writer import Connection
 from ferrule.strict_json import dumps, parse, plain
 
 OVER: Final = frozenset({"done", "incomplete", "failed", "cancelled"})
+KNOWN: Final = 10_000  # runs whose numbers a connection remembers
 
 
 def text(value: Any) -> str:
@@ -51,7 +52,7 @@ def create(c: Connection, new: NewRun, worker: str | None) -> Held | Entry:
         if not found:
             raise StoreError(f"another run like {new.run_id} was removed just now. Try again.", retryable=True)
         return _entry(found[0])
-    c.many("record", [(new.run_id, *new.started)])
+    c.many("record", [(_position(c, new.run_id), *new.started)])
     _keep(c, new.run_id, new.blobs)
     return Held(new.run_id, epoch, 1)
 
@@ -76,9 +77,10 @@ def append(c: Connection, held: Held, batch: Batch) -> None:
         first, last = rows[0].seq, rows[-1].seq
         if len(rows) > 1 and [row.seq for row in rows] != [*range(first, last + 1)]:
             raise StoreError(f"the records of one batch for run {run_id} do not follow one another.")
-        if not c.change("advance", last, rows[-1].at, run_id, epoch, first - 1):
+        pos = c.positions.get(run_id) or _position(c, run_id)
+        if not c.later("advance", [(last, rows[-1].at, pos, run_id, epoch, first - 1)]):
             raise _why(c, held, first)
-        c.many("record", [(run_id, *row) for row in rows])
+        c.later("record", [(pos, *row) for row in rows])
     elif not c.change("hold", run_id, epoch):
         raise _why(c, held, None)
     if batch.blobs:
@@ -91,6 +93,17 @@ def append(c: Connection, held: Held, batch: Batch) -> None:
         c.change("read", run_id, text([str(id) for id in read]))
     if batch.state is not None:
         _stand(c, run_id, batch.state, batch.due)
+
+
+def _position(c: Connection, run_id: str) -> int:
+    """The number of a run, which records have in place of its id; 0 when it is not there."""
+    if len(c.positions) > KNOWN:
+        c.positions.clear()
+    found = c.run("position", run_id)
+    if not found:
+        return 0
+    c.positions[run_id] = pos = found[0][0]
+    return pos
 
 
 def _why(c: Connection, held: Held, first: int | None) -> StoreError:
@@ -256,7 +269,7 @@ def claim(c: Connection, worker: str, definitions: Sequence[str], limit: int, le
         # Its holder may have let it end, or gone on, since it was looked at.
         if c.change("take", worker, held.seq, now, run_id, epoch, seq):
             body = dumps({"worker": worker, "epoch": held.epoch})
-            c.many("record", [(run_id, held.seq, "run.taken", 1, now, body)])
+            c.many("record", [(_position(c, run_id), held.seq, "run.taken", 1, now, body)])
             if former is not None and former != worker:
                 c.change("retire", former)  # it was found dead: its next beat says so
             taken.append(held)

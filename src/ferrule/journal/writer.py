@@ -47,6 +47,9 @@ class Connection(Protocol):
     Since 0.1.
     """
 
+    positions: dict[str, int]
+    """Numbers of runs by their ids, as far as they were looked up; none that a rollback may have undone."""
+
     def run(self, block: str, *values: Any) -> list[tuple[Any, ...]]:
         """Run a named block, and fetch what it gives.
 
@@ -68,12 +71,30 @@ class Connection(Protocol):
         """
         ...
 
-    def many(self, block: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    def many(self, block: str, rows: Sequence[tuple[Any, ...]]) -> int:
         """Run a named block once for each row.
 
         Args:
             block: Its name.
             rows: What its placeholders stand for.
+
+        Returns:
+            How many rows it changed in all.
+        """
+        ...
+
+    def later(self, block: str, rows: Sequence[tuple[Any, ...]]) -> bool:
+        """Run a named block once for each row, each of which must change one, before anything else than `later` is done.
+
+        What several items of one transaction give here is run together: that is what makes appends cheap.
+
+        Args:
+            block: Its name.
+            rows: What its placeholders stand for.
+
+        Returns:
+            False when it was run, and one changed none. Where it was not run yet, that fails the transaction later;
+            the item is then run alone, and hears of it here.
         """
         ...
 
@@ -89,8 +110,12 @@ class Connection(Protocol):
         """Seconds since 1970, by the clock that all processes share who use this place."""
         ...
 
-    def begin(self) -> None:
-        """Begin to write, and wait a bounded time for whoever writes now."""
+    def begin(self, alone: bool) -> None:
+        """Begin to write, and wait a bounded time for whoever writes now.
+
+        Args:
+            alone: Whether one item is run in this transaction, so that `later` is at once.
+        """
         ...
 
     def commit(self) -> None:
@@ -242,7 +267,7 @@ class Lane(Generic[C]):
 
 def _transaction(connection: C, items: Sequence[_Item[C]]) -> list[Any] | Fault:
     def attempt() -> list[Any]:
-        connection.begin()
+        connection.begin(alone=len(items) == 1)
         try:
             values = [item.work(connection) for item in items]
             connection.commit()

@@ -22,12 +22,16 @@ ON CONFLICT DO NOTHING
 
 -- name: record
 -- One record.
-INSERT INTO records (run_id, seq, type, v, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+INSERT INTO records (run, seq, type, v, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+
+-- name: position
+-- The number of a run.
+SELECT pos FROM runs WHERE run_id = ?1
 
 -- name: advance
 -- The fence of an append with records: moves a run on for its holder only, and only from the record before.
 UPDATE runs SET seq = ?1, updated = ?2, takeovers = 0
-WHERE run_id = ?3 AND epoch = ?4 AND seq = ?5 AND worker IS NOT NULL
+WHERE pos = ?3 AND run_id = ?4 AND epoch = ?5 AND seq = ?6 AND worker IS NOT NULL
 
 -- name: hold
 -- The fence of an append without records.
@@ -53,7 +57,8 @@ WHERE run_id = ?4 AND epoch = ?5 AND seq = ?6 AND state IN ('running', 'suspende
 
 -- name: records
 -- A run's records in order.
-SELECT seq, type, v, at, body FROM records WHERE run_id = ?1 AND seq > ?2 ORDER BY seq
+SELECT seq, type, v, at, body FROM records
+WHERE run = (SELECT pos FROM runs WHERE run_id = ?1) AND seq > ?2 ORDER BY seq
 
 -- name: entry
 -- One run.
@@ -189,7 +194,7 @@ SELECT DISTINCT digest FROM links WHERE run_id IN (EACH(?1))
 
 -- name: remove_records
 -- With its run.
-DELETE FROM records WHERE run_id IN (EACH(?1))
+DELETE FROM records WHERE run IN (SELECT pos FROM runs WHERE run_id IN (EACH(?1)))
 
 -- name: remove_mail
 -- With its run.

@@ -27,14 +27,14 @@ CREATE INDEX runs_worker ON runs (worker) WHERE worker IS NOT NULL;
 CREATE INDEX runs_running ON runs (pos) WHERE state = 'running';
 CREATE INDEX runs_due ON runs (due) WHERE state = 'suspended' AND due IS NOT NULL;
 CREATE TABLE records (
-    run_id TEXT NOT NULL,
+    run BIGINT NOT NULL,
     seq BIGINT NOT NULL,
     type TEXT NOT NULL,
     v BIGINT NOT NULL,
     at DOUBLE PRECISION NOT NULL,
     body BYTEA NOT NULL,
     pos BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    UNIQUE (run_id, seq)
+    UNIQUE (run, seq)
 );
 CREATE TABLE mail (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

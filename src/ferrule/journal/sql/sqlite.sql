@@ -26,14 +26,14 @@ CREATE INDEX runs_worker ON runs (worker) WHERE worker IS NOT NULL;
 CREATE INDEX runs_running ON runs (pos) WHERE state = 'running';
 CREATE INDEX runs_due ON runs (due) WHERE state = 'suspended' AND due IS NOT NULL;
 CREATE TABLE records (
-    run_id TEXT NOT NULL,
+    run INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     type TEXT NOT NULL,
     v INTEGER NOT NULL,
     at REAL NOT NULL,
     body BLOB NOT NULL,
-    pos INTEGER PRIMARY KEY AUTOINCREMENT,
-    UNIQUE (run_id, seq)
+    pos INTEGER PRIMARY KEY,
+    UNIQUE (run, seq)
 ) STRICT;
 CREATE TABLE mail (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
