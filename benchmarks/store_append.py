@@ -15,7 +15,9 @@ from ferrule.journal.store import Batch, Held, NewRun, Row, Store
 RUNS = 200
 ROUNDS = 100
 TURNS = 5
-BODY = b'{"op":"t0","attempt":1,"outcome":{"$ToolResult":{"value":{"id":7,"name":"ring","ok":true}}},"text":"' + b"x" * 150
+BODY = (
+    b'{"op":"t0","attempt":1,"outcome":{"$ToolResult":{"value":{"id":7,"name":"ring","ok":true}}},"text":"' + b"x" * 150
+)
 BODY += b'"}'
 
 

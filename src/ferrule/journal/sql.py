@@ -14,7 +14,19 @@ from typing_extensions import override
 from ferrule.errors import StoreError
 from ferrule.journal import transaction
 from ferrule.journal.store import (
-    Asked, Batch, Decision, Entry, Given, Held, Kind, Letter, NewRun, Row, State, Store, Verdict,
+    Asked,
+    Batch,
+    Decision,
+    Entry,
+    Given,
+    Held,
+    Kind,
+    Letter,
+    NewRun,
+    Row,
+    State,
+    Store,
+    Verdict,
 )  # fmt: skip
 from ferrule.journal.writer import CLOSED, Connection, Lane
 from ferrule.lazy import LazyModule

@@ -245,7 +245,9 @@ class SqliteConnection(SqlConnection):
             return Fault(_because(error, f"{place} does not take this: {error}."))
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == 14 and self._path is not None and not self._path.parent.is_dir():
-            return Fault(_because(error, f"{place} cannot be opened: its directory does not exist. Make it."), place=True)
+            return Fault(
+                _because(error, f"{place} cannot be opened: its directory does not exist. Make it."), place=True
+            )
         if "already exists" in str(error):
             return Fault(_because(error, f"{place} holds tables of another program. Name another file."), place=True)
         said, whole, later = _FAULTS.get(code, ("failed", False, False))

@@ -415,5 +415,3 @@ def blob(c: Connection, digest: str) -> bytes | None:
     """
     found = c.run("blob", digest)
     return found[0][0] if found else None
-
-

@@ -84,7 +84,7 @@ class Connection(Protocol):
         ...
 
     def later(self, block: str, rows: Sequence[tuple[Any, ...]]) -> bool:
-        """Run a named block once for each row, each of which must change one, before anything else than `later` is done.
+        """Run a named block once for each row, and each must change one: before anything else than `later` is done.
 
         What several items of one transaction give here is run together: that is what makes appends cheap.
 

@@ -113,6 +113,10 @@ ORDER BY pos LIMIT ?4 FOR UPDATE SKIP LOCKED
 -- The clock that all workers share.
 SELECT CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)
 
+-- name: number
+-- Of the transaction that is going on, to ask for its fate.
+SELECT CAST(pg_current_xact_id() AS TEXT)
+
 -- name: fate
 -- What became of a transaction whose end nobody told us.
 SELECT pg_xact_status(CAST(?1 AS xid8))
