@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import pytest
 from hypothesis import settings
+from tests.store import postgres
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -47,6 +48,7 @@ NEEDS = {
     "git": Need(_command("git"), "install the package git"),
     "numpy": Need(_package("numpy"), "pip install -r requirements/dev.txt"),
     "pandas": Need(_package("pandas"), "pip install -r requirements/dev.txt"),
+    "postgres": Need(postgres.present, postgres.GET_IT),
 }
 
 

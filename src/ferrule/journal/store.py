@@ -147,6 +147,7 @@ class NewRun(NamedTuple):
         session: The session it continues.
         key: The idempotency key of its start.
         tags: Words to find it by.
+        blobs: As in `Batch`.
 
     Since 0.1.
     """
@@ -159,6 +160,7 @@ class NewRun(NamedTuple):
     session: str | None = None
     key: str | None = None
     tags: Mapping[str, str] = {}
+    blobs: Mapping[str, bytes] = {}
 
 
 class Entry(NamedTuple):
@@ -244,9 +246,11 @@ class Batch(NamedTuple):
         rows: Records, their seq rising by 1 from the run's last.
         blobs: Bytes by SHA-256 in hexadecimal digits, as far as the rows refer to them; those that are there stay.
         opened: Requests that the rows open.
-        closed: Ids of requests that can no longer be answered, because their call was settled otherwise.
+        closed: Ids of requests that can no longer be answered, because their call was settled otherwise; `expired`
+            where their time was over before the last of the rows.
         read: Ids of letters that the rows have taken in.
-        state: How the run stands after them; None as before. Anything but `running` lets go of the run.
+        state: How the run stands after them; None as before. Anything but `running` lets go of the run; one that is
+            over closes the requests that are still open.
         due: With `suspended`: when to look at it again at the latest.
 
     Since 0.1.
@@ -279,6 +283,22 @@ class Decision(NamedTuple):
     digest: str | None = None
 
 
+class Given(NamedTuple):
+    """An answer that was given, and what came of it.
+
+    Args:
+        at: When, in seconds since 1970.
+        verdict: What came of it.
+        decision: The answer.
+
+    Since 0.1.
+    """
+
+    at: float
+    verdict: Verdict
+    decision: Decision
+
+
 class Store(Protocol):
     """Where runs live: created, held by one worker at a time, appended to, parked, found.
 
@@ -308,7 +328,8 @@ class Store(Protocol):
             worker: Who holds it from the start; None leaves it to be claimed.
 
         Returns:
-            The holding, with epoch 1; or, where a run has this key (or this id) already, that run.
+            The holding, with epoch 1, or 0 where nobody holds it yet; or, where a run has this key (or this id)
+            already, that run.
         """
         ...
 
@@ -323,7 +344,8 @@ class Store(Protocol):
             Done when it is durable.
 
         Raises:
-            LeaseLost: Somebody else has taken the run; nothing was written, nor will be under this holding.
+            LeaseLost: Somebody else has taken the run, or it was let go of; nothing was written, nor will be under this
+                holding.
         """
         ...
 
@@ -452,6 +474,9 @@ class Store(Protocol):
     async def answer(self, request_id: str, decision: Decision, now: float) -> tuple[Verdict, Asked | None]:
         """Answer a request: compare-and-set from `open`, and a letter `answer` for its run. Refused ones are kept too.
 
+        The letter's body is an object with `request_id`, `op`, `by`, `channel`, `at` and the `answer`. A request that
+        is found past its `expires` stands `expired` from then on.
+
         Args:
             request_id: Its address.
             decision: The answer.
@@ -459,6 +484,14 @@ class Store(Protocol):
 
         Returns:
             `accepted`; `same` when these very bytes were accepted before; else why not, with the request as it stands.
+        """
+        ...
+
+    async def answers(self, request_id: str) -> list[Given]:
+        """Every answer that was given to a request, accepted or not, in order; not those that only repeat one.
+
+        Args:
+            request_id: Its address.
         """
         ...
 
@@ -474,9 +507,9 @@ class Store(Protocol):
         """Remove runs that are over, the runs inside them, and blobs that nothing refers to any more.
 
         Args:
-            run_ids: The runs; one that is not over stays.
+            run_ids: The runs; one that is not over stays, and so does one around it or inside it.
 
         Returns:
-            How many were removed.
+            How many were removed, those inside included.
         """
         ...

@@ -1,11 +1,13 @@
-"""A thread that owns a connection: what waits is done together, and committed once."""
+"""Threads that a store works in: what waits is written together, and each event loop is woken once for all of it."""
 
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+import time
+from collections.abc import Callable, Sequence
+from copy import copy
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ferrule.errors import StoreError
 from ferrule.lazy import LazyModule
@@ -17,180 +19,306 @@ else:
 
 T = TypeVar("T")
 
+MOST = 1_000  # items of one transaction, so that the first of many does not wait for all
+TRIES = 6  # of a transaction that two processes are in each other's way for
+CLOSED = "the store is closed. Open it first: await store.open()."
+PAUSE = 0.02  # seconds before the second try; twice as long before each further one
 
-class Connection(Protocol):
-    """What a store's operations are written against; used in one thread.
+
+class Fault(NamedTuple):
+    """What an error of the database means.
+
+    Args:
+        error: What the caller is told.
+        place: Whether it lies with the place, so that whatever else waits cannot be written either.
+        again: Whether the same may be tried again at once: nothing of it was written.
 
     Since 0.1.
     """
 
-    def run(self, name: str, params: Any = None) -> list[tuple[Any, ...]]:
-        """The rows of a named query.
+    error: Exception
+    place: bool = False
+    again: bool = False
+
+
+class Connection(Protocol):
+    """All that a store needs of a database. One thread uses it at a time.
+
+    Since 0.1.
+    """
+
+    positions: dict[str, int]
+    """Numbers of runs by their ids, as far as they were looked up; none that a rollback may have undone."""
+
+    def run(self, block: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Run a named block, and fetch what it gives.
 
         Args:
-            name: The query.
-            params: Its parameters by name.
+            block: Its name.
+            values: What its placeholders stand for.
         """
         ...
 
-    def change(self, name: str, params: Any = None) -> int:
-        """How many rows a named statement changed.
+    def change(self, block: str, *values: Any) -> int:
+        """Run a named block that gives nothing.
 
         Args:
-            name: The statement.
-            params: Its parameters by name.
+            block: Its name.
+            values: What its placeholders stand for.
+
+        Returns:
+            How many rows it changed.
         """
         ...
 
-    def many(self, name: str, params: Any) -> None:
-        """A named statement for each of some parameters.
+    def many(self, block: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Run a named block once for each row.
 
         Args:
-            name: The statement.
-            params: Its parameters by place, for each.
+            block: Its name.
+            rows: What its placeholders stand for.
+
+        Returns:
+            How many rows it changed in all.
         """
         ...
 
-    def begin(self) -> None:
-        """Begin a transaction that may write."""
+    def later(self, block: str, rows: Sequence[tuple[Any, ...]]) -> bool:
+        """Run a named block once for each row, and each must change one: before anything else than `later` is done.
+
+        What several items of one transaction give here is run together: that is what makes appends cheap.
+
+        Args:
+            block: Its name.
+            rows: What its placeholders stand for.
+
+        Returns:
+            False when it was run, and one changed none. Where it was not run yet, that fails the transaction later;
+            the item is then run alone, and hears of it here.
+        """
+        ...
+
+    def script(self, block: str) -> None:
+        """Run a named block of several statements without placeholders.
+
+        Args:
+            block: Its name.
+        """
+        ...
+
+    def now(self) -> float:
+        """Seconds since 1970, by the clock that all processes share who use this place."""
+        ...
+
+    def begin(self, alone: bool) -> None:
+        """Begin to write, and wait a bounded time for whoever writes now.
+
+        Args:
+            alone: Whether one item is run in this transaction, so that `later` is at once.
+        """
         ...
 
     def commit(self) -> None:
-        """Make it durable."""
+        """Make what was written durable."""
         ...
 
     def rollback(self) -> None:
-        """Undo it."""
+        """Undo what was written; never raises."""
         ...
 
-    def mended(self, error: Exception) -> Exception:
-        """An error of ours for one of the database's.
+    def fault(self, error: Exception) -> Fault:
+        """What an error means that anything above raised.
 
         Args:
-            error: What it raised.
+            error: The error.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Let go; never raises."""
         ...
 
 
-class _Item(NamedTuple):
-    work: Callable[[Connection], Any]
+C = TypeVar("C", bound=Connection)
+
+
+class _Item(NamedTuple, Generic[C]):
+    work: Callable[[C], Any]
     future: asyncio.Future[Any]
-    loop: asyncio.AbstractEventLoop
 
 
-class Writer:
-    """Runs functions of a connection in a thread of its own, all that wait in one transaction.
+class _Told(NamedTuple):
+    future: asyncio.Future[Any]
+    value: Any
+    error: Exception | None
+
+
+class Lane(Generic[C]):
+    """A thread with a connection of its own, and what waits for it.
 
     Args:
-        connect: Makes the connection, in that thread.
-        name: The thread's name.
+        name: Of the thread.
+        connect: Makes the connection; called in the thread.
+        writes: Whether items are run together in one transaction that is committed once (group commit), or each by
+            itself, as reads are.
 
     Since 0.1.
     """
 
-    def __init__(self, connect: Callable[[], Connection], name: str) -> None:
-        """Start the thread; it connects first, and what fails there is told to whoever waits."""
+    def __init__(self, name: str, connect: Callable[[], C], *, writes: bool) -> None:
+        """Start the thread."""
         self._connect = connect
-        self._waiting: deque[_Item] = deque()
-        self._some = threading.Condition()
-        self._closing = False
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._writes = writes
+        self._queue: SimpleQueue[_Item[C] | None] = SimpleQueue()
+        self._lock = threading.Lock()  # nothing may be put behind the end
+        self._closed = False
+        self._over = False
+        self._ended: list[asyncio.Future[None]] = []
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, work: Callable[[Connection], T]) -> asyncio.Future[T]:
-        """Have something done; in the order of these calls.
+    def submit(self, work: Callable[[C], T]) -> asyncio.Future[T]:
+        """Have something done; what one thread submits is done in that order.
 
         Args:
-            work: Takes the connection; its transaction is committed when the result is told.
+            work: What to do with the connection. Run again where what it was run with had to be undone.
 
         Returns:
-            The result, durable.
-
-        Raises:
-            StoreError: The store is closed.
-
-        Since 0.1.
+            Done when it is durable; fails with what the error means.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        with self._some:
-            if self._closing:
-                raise StoreError("the store is closed. Open it again.")
-            self._waiting.append(_Item(work, future, loop))
-            self._some.notify()
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            if not self._closed:
+                self._queue.put(_Item(work, future))
+                return future
+        future.set_exception(StoreError(CLOSED))
         return future
 
     async def close(self) -> None:
-        """Do what waits, and let go of the connection.
+        """Do what waits, and end the thread."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)
+            if self._over:
+                return
+            self._ended.append(ended)
+        await ended
 
-        Since 0.1.
-        """
-        with self._some:
-            self._closing = True
-            self._some.notify()
-        await asyncio.to_thread(self._thread.join)
+    # -- in the thread ------------------------------------------------------------------------------------------
 
-    def _work(self) -> None:
+    def _serve(self) -> None:
+        connection, failure = None, None
         try:
             connection = self._connect()
-        except Exception as error:
-            self._fail_all(error)
-            return
-        while items := self._next():
-            _tell(_together(connection, items))
-        connection.close()
+        except Exception as error:  # told to whoever submits, with what it means
+            failure = error
+        last = False
+        while not last:
+            items, last = self._drain()
+            if connection is None:
+                _wake([_Told(item.future, None, _own(failure)) for item in items])
+            elif self._writes:
+                self._write(connection, items)
+            else:
+                _wake([self._read(connection, item) for item in items])
+            items.clear()  # what was written is not held while the thread waits
+        if connection is not None:
+            connection.close()
+        with self._lock:
+            self._over = True
+            _wake([_Told(ended, None, None) for ended in self._ended])
 
-    def _next(self) -> list[_Item]:
-        with self._some:
-            while not self._waiting and not self._closing:
-                self._some.wait()
-            items = list(self._waiting)
-            self._waiting.clear()
-            return items
-
-    def _fail_all(self, error: Exception) -> None:
-        while items := self._next():
-            _tell([(item, None, error) for item in items])
-
-
-_Told = tuple[_Item, Any, "Exception | None"]
-
-
-def _together(connection: Connection, items: list[_Item]) -> list[_Told]:
-    """What came of each item, all in one transaction; one by one where that fails."""
-    try:
-        connection.begin()
-        told: list[_Told] = [(item, item.work(connection), None) for item in items]
-        connection.commit()
-        return told
-    except Exception as error:
-        connection.rollback()
-        if len(items) == 1:
-            return [(items[0], None, connection.mended(error))]
-    return [_together(connection, [item])[0] for item in items]
-
-
-def _tell(told: list[_Told]) -> None:
-    """Wake each event loop once."""
-    by_loop: dict[Any, list[_Told]] = {}
-    for one in told:
-        by_loop.setdefault(one[0].loop, []).append(one)
-    for loop, some in by_loop.items():
+    def _drain(self) -> tuple[list[_Item[C]], bool]:
+        """All that waits, at least one; and whether it is the last."""
+        items: list[_Item[C]] = []
+        item = self._queue.get()
         try:
-            loop.call_soon_threadsafe(_resolve, some)
-        except RuntimeError:  # the loop is closed: nobody waits any more
+            while item is not None:
+                items.append(item)
+                if len(items) == MOST:
+                    return items, False
+                item = self._queue.get_nowait()
+        except Empty:
+            return items, False
+        return items, True
+
+    def _write(self, connection: C, items: Sequence[_Item[C]]) -> None:
+        """Run items in one transaction; where that fails, each half in one of its own, down to who is to blame."""
+        waiting = [list(items)] if items else []
+        while waiting:
+            part = waiting.pop()
+            done = _transaction(connection, part)
+            if isinstance(done, Fault) and len(part) > 1 and not done.place:
+                half = len(part) // 2
+                waiting += [part[half:], part[:half]]
+            elif isinstance(done, Fault):
+                _wake([_Told(item.future, None, _own(done.error)) for item in part])
+            else:
+                _wake([_Told(item.future, value, None) for item, value in zip(part, done, strict=True)])
+
+    def _read(self, connection: C, item: _Item[C]) -> _Told:
+        done = _patiently(connection, lambda: [item.work(connection)])
+        if isinstance(done, Fault):
+            return _Told(item.future, None, done.error)
+        return _Told(item.future, done[0], None)
+
+
+def _transaction(connection: C, items: Sequence[_Item[C]]) -> list[Any] | Fault:
+    def attempt() -> list[Any]:
+        connection.begin(alone=len(items) == 1)
+        try:
+            values = [item.work(connection) for item in items]
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
+        return values
+
+    return _patiently(connection, attempt)
+
+
+def _patiently(connection: Connection, attempt: Callable[[], list[Any]]) -> list[Any] | Fault:
+    pause = PAUSE
+    for left in reversed(range(TRIES)):
+        try:
+            return attempt()
+        except Exception as error:  # whatever it is, somebody waits to be told
+            fault = connection.fault(error)
+        if not fault.again or not left:
+            return fault
+        time.sleep(pause)
+        pause *= 2
+    raise AssertionError("unreachable")  # pragma: no cover
+
+
+def _own(error: Exception | None) -> Exception | None:
+    """An error for one of several who are told the same: each raises its own."""
+    if error is None:
+        return None
+    own = copy(error)
+    own.__cause__ = error.__cause__
+    return own
+
+
+def _wake(told: Sequence[_Told]) -> None:
+    """Settle futures, each in its own loop, and wake every loop once."""
+    loops: dict[asyncio.AbstractEventLoop, list[_Told]] = {}
+    for one in told:
+        loops.setdefault(one.future.get_loop(), []).append(one)
+    for loop, its in loops.items():
+        try:
+            loop.call_soon_threadsafe(_settle, its)
+        except RuntimeError:  # the loop is closed: nobody waits there any more
             continue
 
 
-def _resolve(told: list[_Told]) -> None:
-    for item, result, error in told:
-        if item.future.done():
+def _settle(told: Sequence[_Told]) -> None:
+    for future, value, error in told:
+        if future.done():  # who waited was cancelled
             continue
         if error is None:
-            item.future.set_result(result)
+            future.set_result(value)
         else:
-            item.future.set_exception(error)
+            future.set_exception(error)

@@ -1,0 +1,222 @@
+-- Blocks that read the same in every database. Each has a name and says what it is for.
+-- ?1 is the first value of a call; EACH(?1) gives the texts of a JSON array.
+
+-- name: version
+-- Which schema the tables have.
+SELECT version FROM schema_version
+
+-- name: set_version
+-- After the schema was made or migrated.
+INSERT INTO schema_version (version, at) VALUES (?1, ?2)
+
+-- name: unset_version
+-- Before a newer one is set.
+DELETE FROM schema_version
+
+-- name: create
+-- A run, unless its id or its key is there already.
+INSERT INTO runs (run_id, definition, state, seq, epoch, worker, parent, root, session, key, tags, created, updated, due,
+    takeovers)
+VALUES (?1, ?2, 'running', 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, NULL, 0)
+ON CONFLICT DO NOTHING
+
+-- name: record
+-- One record.
+INSERT INTO records (run, seq, type, v, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+
+-- name: position
+-- The number of a run.
+SELECT pos FROM runs WHERE run_id = ?1
+
+-- name: advance
+-- The fence of an append with records: moves a run on for its holder only, and only from the record before.
+UPDATE runs SET seq = ?1, updated = ?2, takeovers = 0
+WHERE pos = ?3 AND run_id = ?4 AND epoch = ?5 AND seq = ?6 AND worker IS NOT NULL
+
+-- name: hold
+-- The fence of an append without records.
+UPDATE runs SET epoch = epoch WHERE run_id = ?1 AND epoch = ?2 AND worker IS NOT NULL
+
+-- name: stand
+-- A run that is over or parked, and let go of.
+UPDATE runs SET state = ?1, due = ?2, worker = NULL WHERE run_id = ?3
+
+-- name: let_go
+-- A run that is still to be driven, by whoever claims it.
+UPDATE runs SET worker = NULL WHERE run_id = ?1 AND epoch = ?2
+
+-- name: let_go_all
+-- Every run of a worker that stops.
+UPDATE runs SET worker = NULL WHERE worker = ?1
+
+-- name: take
+-- A run found due, unless somebody was faster.
+UPDATE runs SET epoch = epoch + 1, worker = ?1, state = 'running', seq = ?2, updated = ?3, due = NULL,
+    takeovers = takeovers + 1
+WHERE run_id = ?4 AND epoch = ?5 AND seq = ?6 AND state IN ('running', 'suspended')
+
+-- name: records
+-- A run's records in order.
+SELECT seq, type, v, at, body FROM records
+WHERE run = (SELECT pos FROM runs WHERE run_id = ?1) AND seq > ?2 ORDER BY seq
+
+-- name: entry
+-- One run.
+SELECT run_id, definition, state, seq, epoch, worker, parent, root, session, key, tags, created, updated, due, takeovers
+FROM runs WHERE run_id = ?1
+
+-- name: entry_of_key_or_id
+-- The run that stands in the way of a new one.
+SELECT run_id, definition, state, seq, epoch, worker, parent, root, session, key, tags, created, updated, due, takeovers
+FROM runs WHERE key = ?1 OR run_id = ?2 ORDER BY CASE WHEN key = ?1 THEN 0 ELSE 1 END LIMIT 1
+
+-- name: entries
+-- Runs, the latest first.
+SELECT run_id, definition, state, seq, epoch, worker, parent, root, session, key, tags, created, updated, due, takeovers
+FROM runs
+WHERE (CAST(?1 AS TEXT) IS NULL OR state = ?1) AND (CAST(?2 AS TEXT) IS NULL OR definition = ?2)
+    AND (CAST(?3 AS TEXT) IS NULL OR parent = ?3)
+ORDER BY pos DESC LIMIT ?4
+
+-- name: enlist
+-- A worker begins to be alive.
+INSERT INTO workers (worker, about, beat) VALUES (?1, ?2, ?3)
+ON CONFLICT (worker) DO UPDATE SET about = excluded.about, beat = excluded.beat
+
+-- name: beat
+-- A worker goes on being alive.
+UPDATE workers SET beat = ?1 WHERE worker = ?2
+
+-- name: retire
+-- A worker is alive no more.
+DELETE FROM workers WHERE worker = ?1
+
+-- name: workers
+-- Who is enlisted.
+SELECT worker, about, beat FROM workers ORDER BY worker
+
+-- name: post
+-- A letter for a run.
+INSERT INTO mail (run_id, kind, at, body) VALUES (?1, ?2, ?3, ?4)
+
+-- name: letters
+-- What a run has not read.
+SELECT id, kind, at, body FROM mail WHERE run_id = ?1 ORDER BY id
+
+-- name: read
+-- Letters that records have taken in.
+DELETE FROM mail WHERE run_id = ?1 AND CAST(id AS TEXT) IN (EACH(?2))
+
+-- name: open
+-- A request.
+INSERT INTO requests (request_id, run_id, op, kind, digest, body, expires, state, opened, answer, answered_by, channel,
+    answered)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+
+-- name: close
+-- Requests whose call was settled otherwise, or that nobody answered in time.
+UPDATE requests SET state = CASE WHEN expires <= ?2 THEN 'expired' ELSE 'closed' END
+WHERE request_id IN (EACH(?1)) AND state = 'open'
+
+-- name: close_all
+-- What a run that is over had still open.
+UPDATE requests SET state = 'closed' WHERE run_id = ?1 AND state = 'open'
+
+-- name: expire
+-- A request that was found past its time.
+UPDATE requests SET state = 'expired' WHERE request_id = ?1 AND state = 'open'
+
+-- name: answer
+-- The one answer that a request takes.
+UPDATE requests SET state = 'answered', answer = ?1, answered_by = ?2, channel = ?3, answered = ?4
+WHERE request_id = ?5 AND state = 'open'
+
+-- name: audit
+-- An answer as it was given, and what came of it.
+INSERT INTO answers (request_id, at, verdict, answer, given_by, channel, digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+
+-- name: answers
+-- All that was answered to a request.
+SELECT at, verdict, answer, given_by, channel, digest FROM answers WHERE request_id = ?1 ORDER BY pos
+
+-- name: asked
+-- One request.
+SELECT request_id, run_id, op, kind, digest, body, expires, state, opened, answer, answered_by, channel, answered
+FROM requests WHERE request_id = ?1
+
+-- name: requests
+-- Requests of all runs, the oldest first.
+SELECT request_id, run_id, op, kind, digest, body, expires, state, opened, answer, answered_by, channel, answered
+FROM requests WHERE (CAST(?1 AS TEXT) IS NULL OR state = ?1) ORDER BY pos LIMIT ?2
+
+-- name: requests_of_run
+-- Requests of a run and of the runs inside it, the oldest first.
+WITH RECURSIVE inside (run_id) AS (
+    SELECT CAST(?1 AS TEXT) UNION SELECT runs.run_id FROM inside JOIN runs ON runs.parent = inside.run_id
+)
+SELECT request_id, run_id, op, kind, digest, body, expires, state, opened, answer, answered_by, channel, answered
+FROM requests
+WHERE run_id IN (SELECT run_id FROM inside) AND (CAST(?2 AS TEXT) IS NULL OR state = ?2)
+ORDER BY pos LIMIT ?3
+
+-- name: keep
+-- Bytes under their digest, once.
+INSERT INTO blobs (digest, data) VALUES (?1, ?2) ON CONFLICT DO NOTHING
+
+-- name: link
+-- A run refers to bytes.
+INSERT INTO links (run_id, digest) VALUES (?1, ?2) ON CONFLICT DO NOTHING
+
+-- name: blob
+-- Bytes by their digest.
+SELECT data FROM blobs WHERE digest = ?1
+
+-- name: removable
+-- Those runs with all that is inside them, as far as nothing in or around them is still to go on.
+WITH RECURSIVE inside (top, run_id) AS (
+    SELECT run_id, run_id FROM runs WHERE run_id IN (EACH(?1))
+    UNION SELECT inside.top, runs.run_id FROM inside JOIN runs ON runs.parent = inside.run_id
+), around (top, run_id) AS (
+    SELECT run_id, parent FROM runs WHERE run_id IN (EACH(?1))
+    UNION SELECT around.top, runs.parent FROM around JOIN runs ON runs.run_id = around.run_id
+), unfinished (run_id) AS (
+    SELECT run_id FROM runs WHERE state NOT IN ('done', 'incomplete', 'failed', 'cancelled')
+)
+SELECT DISTINCT run_id FROM inside
+WHERE top NOT IN (
+    SELECT inside.top FROM inside JOIN unfinished ON unfinished.run_id = inside.run_id
+    UNION SELECT around.top FROM around JOIN unfinished ON unfinished.run_id = around.run_id
+)
+
+-- name: linked
+-- Which bytes runs refer to.
+SELECT DISTINCT digest FROM links WHERE run_id IN (EACH(?1))
+
+-- name: remove_records
+-- With its run.
+DELETE FROM records WHERE run IN (SELECT pos FROM runs WHERE run_id IN (EACH(?1)))
+
+-- name: remove_mail
+-- With its run.
+DELETE FROM mail WHERE run_id IN (EACH(?1))
+
+-- name: remove_answers
+-- With its request.
+DELETE FROM answers WHERE request_id IN (SELECT request_id FROM requests WHERE run_id IN (EACH(?1)))
+
+-- name: remove_requests
+-- With its run.
+DELETE FROM requests WHERE run_id IN (EACH(?1))
+
+-- name: remove_links
+-- With its run.
+DELETE FROM links WHERE run_id IN (EACH(?1))
+
+-- name: remove_blobs
+-- Those of these bytes that no run refers to any more.
+DELETE FROM blobs
+WHERE digest IN (EACH(?1)) AND NOT EXISTS (SELECT 1 FROM links WHERE links.digest = blobs.digest)
+
+-- name: remove_runs
+-- Last of all.
+DELETE FROM runs WHERE run_id IN (EACH(?1))

@@ -1,0 +1,1 @@
+"""What a store must do, one check for each sentence of its protocol."""
