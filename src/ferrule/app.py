@@ -26,26 +26,34 @@ from pathlib import Path
 from types import FrameType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from ferrule.agent.loop import Limits, RunInput
 from ferrule.errors import ConfigurationError, ToolNameError, UsageError
 from ferrule.exception import describe_exception
-from ferrule.journal.sqlite import SqliteStore
-from ferrule.journal.store import Store
-from ferrule.message import Prompt, user
-from ferrule.runtime.answer import OnRequest
-from ferrule.runtime.driver import Listener
-from ferrule.runtime.inbox import Inbox
-from ferrule.runtime.outcome import RunResult
-from ferrule.runtime.worker import Worker
+from ferrule.lazy import LazyModule
 from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
 
 if TYPE_CHECKING:
     from typing import TypeGuard
 
+    from ferrule.agent import loop
     from ferrule.agent.agent import Agent
+    from ferrule.agent.loop import Limits
+    from ferrule.journal import sqlite
+    from ferrule.journal.store import Store
+    from ferrule.message import Prompt
+    from ferrule.runtime import inbox, worker
+    from ferrule.runtime.answer import OnRequest
+    from ferrule.runtime.driver import Listener
+    from ferrule.runtime.inbox import Inbox
+    from ferrule.runtime.outcome import RunResult
+    from ferrule.runtime.worker import Worker
 
     AnyAgent = Agent[Any, Any]
+else:  # tools alone need none of what agents are made of
+    loop = LazyModule("ferrule.agent.loop")
+    sqlite = LazyModule("ferrule.journal.sqlite")
+    inbox = LazyModule("ferrule.runtime.inbox")
+    worker = LazyModule("ferrule.runtime.worker")
 
 T = TypeVar("T")
 
@@ -81,7 +89,7 @@ class App:
         store: Store | str | Path | None = None,
     ) -> None:
         """Take the tools and agents under their names."""
-        self._store = SqliteStore(store) if isinstance(store, str | Path) else store
+        self._store = sqlite.SqliteStore(store) if isinstance(store, str | Path) else store
         self._worker: Worker | None = None
         self._users = 0
         self._tools = tools if isinstance(tools, Toolset) else Toolset(tools)
@@ -146,7 +154,7 @@ class App:
         """
         if self._worker is None:
             await self.store.open()
-            self._worker = Worker(self.store, self._agents)
+            self._worker = worker.Worker(self.store, self._agents)
             await self._worker.__aenter__()
         self._users += 1
         if takes:
@@ -156,8 +164,8 @@ class App:
         finally:
             self._users -= 1
             if not self._users:
-                worker, self._worker = self._worker, None
-                await worker.__aexit__()
+                ended, self._worker = self._worker, None
+                await ended.__aexit__()
                 await self.store.close()
 
     async def run(
@@ -194,10 +202,10 @@ class App:
             StoreError: The store cannot be used, or another worker has taken the run.
         """
         self.agent(name)
-        async with self.working(takes=False) as worker:
-            return await worker.run(
+        async with self.working(takes=False) as working:
+            return await working.run(
                 name,
-                RunInput(user(prompt)),
+                loop.RunInput(loop.user(prompt)),
                 context=context,
                 options={"limits": limits} if limits is not None else None,
                 key=idempotency_key,
@@ -210,7 +218,7 @@ class App:
     @property
     def inbox(self) -> Inbox:
         """What its runs wait for; the store must be open, as it is within `working`."""
-        return Inbox(self.store)
+        return inbox.Inbox(self.store)
 
     def __repr__(self) -> str:
         """The names of its tools and agents."""

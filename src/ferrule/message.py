@@ -366,7 +366,9 @@ def _call_fields(call: Call) -> dict[str, Any]:
 
 
 def _call_from(found: dict[str, Any]) -> Call:
-    return Call(**{"id": "", **found})
+    return Call(
+        found.get("id", ""), found["name"], found["arguments"], found.get("wire_id"), found.get("complete", True)
+    )
 
 
 register(Call, Codec("$call", Call._asdict, _call_fields, _call_from))
