@@ -15,10 +15,7 @@ from ferrule.journal.store import Batch, Held, NewRun, Row, Store
 RUNS = 200
 ROUNDS = 100
 TURNS = 5
-BODY = (
-    b'{"op":"t0","attempt":1,"outcome":{"$ToolResult":{"value":{"id":7,"name":"ring","ok":true}}},"text":"' + b"x" * 150
-)
-BODY += b'"}'
+BODY = b'{"op":"t0","attempt":1,"outcome":{"value":{"id":7,"name":"ring","ok":true}},"text":"%s"}' % (b"x" * 150)
 
 
 async def produce(store: Store, run_id: str, rounds: int) -> None:

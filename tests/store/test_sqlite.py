@@ -10,13 +10,12 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ferrule.errors import StoreError, UsageError
 from ferrule.journal.sqlite import Durability, SqliteConnection, SqliteStore
-from ferrule.journal.store import Batch, Held, NewRun, Row
+from ferrule.journal.store import Asked, Batch, Decision, Held, NewRun, Row
 from ferrule.journal.writer import Connection
 
 
@@ -63,18 +62,28 @@ def test_a_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     db.close()
 
 
+def nothing(path: Path) -> None:
+    pass
+
+
+def a_folder(path: Path) -> None:
+    path.mkdir(parents=True)
+
+
+def another_file(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"no database, but long enough for one" * 99)
+
+
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        (lambda path: None, "cannot be opened: its directory does not exist. Make it."),
-        (lambda path: path.parent.mkdir() or path.mkdir(), "cannot be opened. Check the path and the rights to it."),
-        (
-            lambda path: path.parent.mkdir() or path.write_bytes(b"no database, but long enough for one" * 99),
-            "is not an SQLite database. Name another file, or remove this one.",
-        ),
+        (nothing, "cannot be opened: its directory does not exist. Make it."),
+        (a_folder, "cannot be opened. Check the path and the rights to it."),
+        (another_file, "is not an SQLite database. Name another file, or remove this one."),
     ],
 )
-def test_a_place_that_cannot_be_a_store_is_told(prepare: Callable[[Path], Any], said: str, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_a_store_is_told(prepare: Callable[[Path], None], said: str, tmp_path: Path) -> None:
     path = tmp_path / "folder" / "runs.db"
     prepare(path)
     assert str(why(path)) == f"{path} {said}"
@@ -283,9 +292,33 @@ def test_durability_is_what_a_commit_waits_for(durability: Durability, level: in
     connection.close()
 
 
+def test_a_removed_run_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+
+    async def use() -> None:
+        store = SqliteStore(path)
+        await store.open()
+        mine = await held(store)
+        await store.post("r", "event", b"{}")
+        asked = Asked("q", "r", "t0", "input", "d", b"{}")
+        await store.append(mine, Batch([row(2)], {"a" * 64: b"x"}, opened=[asked]))
+        await store.answer("q", Decision(b"1", "me", "cli"), 1.0)
+        await store.append(mine, Batch([row(3)], state="done"))
+        assert await store.remove(["r"]) == 1
+        await store.close()
+
+    asyncio.run(use())
+    db = sqlite3.connect(path)
+    tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    left = {name for name in tables if db.execute(f"SELECT count(*) FROM {name}").fetchone() != (0,)}
+    db.close()
+    assert left == {"schema_version", "sqlite_sequence"}
+
+
 def test_nothing_newer_than_sqlite_3_40_is_needed() -> None:
     text = " ".join(
-        path.read_text() for path in Path(sys.modules[SqliteStore.__module__].__file__ or "", "../sql").resolve().glob("*")
+        path.read_text()
+        for path in Path(sys.modules[SqliteStore.__module__].__file__ or "", "../sql").resolve().glob("*")
     )
     for word in ("jsonb", "string_agg", "subsec", "RETURNING"):
         assert word not in text

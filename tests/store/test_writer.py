@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -78,7 +78,8 @@ class Notebook:
         raise NotImplementedError
 
 
-_: Callable[[Notebook], Connection] = lambda book: book  # it is one
+def is_one(book: Notebook) -> Connection:
+    return book
 
 
 def note(word: str) -> Callable[[Notebook], str]:
@@ -113,7 +114,7 @@ def test_what_waits_during_a_commit_is_one_commit_and_wakes_the_loop_once(monkey
 
         def counted(call: Callable[..., Any], *args: Any, **more: Any) -> asyncio.Handle:
             if args and isinstance(args[0], list):  # others wake the loop too
-                woken.append(len(args[0]))
+                woken.append(len(cast("list[Any]", args[0])))
             return wake(call, *args, **more)
 
         monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
