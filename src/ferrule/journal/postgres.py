@@ -24,7 +24,8 @@ else:
 
 
 _CONNECT = 10  # seconds for one try to connect
-_WAIT = 30  # seconds to wait for a lock, for a dead network, and for the fate of a transaction
+_WAIT = 30  # seconds to wait for a lock, and for a dead network
+_FATE = 30  # seconds to find out what became of a transaction
 
 # What SQLSTATE codes, or the classes of their first two characters, mean: what to say after the place, whether the
 # place is to blame, and whether the same may succeed later.
@@ -114,11 +115,18 @@ class PostgresConnection(SqlConnection):
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         """The connection, made anew if there is none.
 
+        Raises:
+            StoreError: The DSN is none.
+
         Since 0.1.
         """
         if self._db is not None and (self._within or not self._db.closed):
             return self._db
-        known = conninfo.conninfo_to_dict(self._dsn)
+        known = _read(self._dsn)
+        if known is None:
+            raise StoreError(
+                "the DSN of a PostgreSQL store cannot be read. Write it as postgresql://user@host/database."
+            )
         self._place = f"the PostgreSQL store {known.get('dbname', '')!r} at {known.get('host', 'this machine')!r}"
         given: dict[str, Any] = {"connect_timeout": _CONNECT, "application_name": "ferrule"}
         given |= {"keepalives_idle": _WAIT, "tcp_user_timeout": _WAIT * 1_000}
@@ -190,7 +198,7 @@ class PostgresConnection(SqlConnection):
 
     def _fate(self, number: str, lost: Exception) -> str:
         """What became of a transaction whose end nobody told us."""
-        until = time.monotonic() + _WAIT
+        until = time.monotonic() + _FATE
         while time.monotonic() < until:
             with suppress(psycopg.OperationalError):
                 found: str | None = self._fetch(self._blocks["fate"], (number,))[0][0]
@@ -246,3 +254,11 @@ class PostgresConnection(SqlConnection):
         if self._db is not None:
             with suppress(psycopg.Error):
                 self._db.close()
+
+
+def _read(dsn: str) -> Mapping[str, Any] | None:
+    """What a DSN says; None where it says nothing. The error would show it, and with it the password."""
+    try:
+        return conninfo.conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        return None

@@ -71,8 +71,8 @@ def append(c: Connection, held: Held, batch: Batch) -> None:
 
     Since 0.1.
     """
-    run_id, epoch = held.run_id, held.epoch
-    rows, read = batch.rows, batch.read
+    run_id, epoch, *_ = held
+    rows, blobs, opened, closed, read, state, due = batch
     if rows:
         first, last = rows[0].seq, rows[-1].seq
         if len(rows) > 1 and [row.seq for row in rows] != [*range(first, last + 1)]:
@@ -83,16 +83,16 @@ def append(c: Connection, held: Held, batch: Batch) -> None:
         c.later("record", [(pos, *row) for row in rows])
     elif not c.change("hold", run_id, epoch):
         raise _why(c, held, None)
-    if batch.blobs:
-        _keep(c, run_id, batch.blobs)
-    if batch.opened:
-        c.many("open", batch.opened)
-    if batch.closed:
-        c.change("close", text(batch.closed), rows[-1].at if rows else c.now())
+    if blobs:
+        _keep(c, run_id, blobs)
+    if opened:
+        c.many("open", opened)
+    if closed:
+        c.change("close", text(closed), rows[-1].at if rows else c.now())
     if read:
         c.change("read", run_id, text([str(id) for id in read]))
-    if batch.state is not None:
-        _stand(c, run_id, batch.state, batch.due)
+    if state is not None:
+        _stand(c, run_id, state, due)
 
 
 def _position(c: Connection, run_id: str) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from ferrule.errors import StoreError
 from ferrule.journal.store import Asked, Batch, Entry, Held, NewRun, Row, State, Store
 
+T = TypeVar("T")
 E = TypeVar("E", bound=StoreError)
 
 LEASE = 600.0  # long enough for everybody to be alive
@@ -102,6 +103,12 @@ def expect(found: Any, wanted: Any, what: str) -> None:
     """Say what a store does not do. No assert statement: those are gone under -O."""
     if found != wanted:
         raise AssertionError(f"{what}: {wanted!r} was expected, and this was found: {found!r}")
+
+
+def only(found: Sequence[T], what: str) -> T:
+    """The one thing that a list should hold."""
+    expect(len(found), 1, f"how many {what}")
+    return found[0]
 
 
 async def refused(doing: Awaitable[Any], error: type[E], what: str) -> E:

@@ -7,7 +7,7 @@ from collections import Counter
 
 from ferrule.journal.store import Asked, Batch, Decision, Given, Verdict
 from ferrule.strict_json import parse
-from ferrule.testing._store.ground import Ground, expect, rows
+from ferrule.testing._store.ground import Ground, expect, only, rows
 
 YES = Decision(b'{"ok":true}', "ann", "cli", "d" * 64)
 NO = Decision(b'{"ok":false}', "bob", "http")
@@ -34,7 +34,7 @@ async def an_answer_is_accepted_and_sent_to_the_run(g: Ground) -> None:
     asked = await _answered(g, opened.request_id, YES, 1_999.5, "accepted")
     wanted = opened._replace(state="answered", answer=YES.answer, by="ann", channel="cli", answered=1_999.5)
     expect(asked, wanted, "the request")
-    (letter,) = await g.store.letters(opened.run_id)
+    letter = only(await g.store.letters(opened.run_id), "letters there are")
     told = {"request_id": opened.request_id, "op": "t0.0", "by": "ann", "channel": "cli", "at": 1_999.5}
     expect((letter.kind, parse(letter.body)), ("answer", {**told, "answer": {"ok": True}}), "the letter")
     expect(await g.claimed(await g.enlist()), [opened.run_id], "what is due")
@@ -65,9 +65,11 @@ async def of_a_hundred_answers_at_once_one_is_accepted(g: Ground) -> None:
     told = await asyncio.gather(*(g.store.answer(opened.request_id, decision, 1.0) for decision in given))
     expect(Counter(verdict for verdict, _ in told), {"accepted": 1, "answered": 99}, "what became of them")
     asked = await g.store.asked(opened.request_id)
-    (winner,) = [decision for decision, (verdict, _) in zip(given, told, strict=True) if verdict == "accepted"]
+    winner = only(
+        [decision for decision, (verdict, _) in zip(given, told, strict=True) if verdict == "accepted"], "were accepted"
+    )
     expect(asked and asked.answer, winner.answer, "the answer of the request")
-    (letter,) = await g.store.letters(opened.run_id)
+    letter = only(await g.store.letters(opened.run_id), "letters there are")
     expect(parse(letter.body)["answer"], parse(winner.answer), "the answer in the letter")
     expect(len(await g.store.answers(opened.request_id)), 100, "how many are kept")
 
@@ -120,7 +122,7 @@ async def requests_are_listed_the_oldest_first(g: Ground) -> None:
     expect(await g.store.requests(run_id=held.run_id, limit=2), asked[:2], "the first two")
     await g.store.answer(asked[0].request_id, YES, 1.0)
     expect(await g.store.requests(run_id=held.run_id), asked[1:], "those still open")
-    (answered,) = await g.store.requests(run_id=held.run_id, state="answered")
+    answered = only(await g.store.requests(run_id=held.run_id, state="answered"), "requests there are")
     expect(answered.request_id, asked[0].request_id, "those answered")
     everyone = await g.store.requests(run_id=held.run_id, state=None)
     expect(everyone, [answered, *asked[1:]], "all")

@@ -7,7 +7,7 @@ import hashlib
 
 from ferrule.errors import LeaseLost, StoreError
 from ferrule.journal.store import Batch, Entry, Held, NewRun, Row
-from ferrule.testing._store.ground import Ground, expect, refused, row, rows
+from ferrule.testing._store.ground import Ground, expect, only, refused, row, rows
 
 
 async def a_new_run_is_held_with_its_first_record(g: Ground) -> None:
@@ -93,7 +93,7 @@ async def appends_of_one_holding_are_written_in_the_order_of_the_calls(g: Ground
 async def who_lost_a_run_cannot_write_to_it(g: Ground) -> None:
     held = await g.held()
     await g.store.retire(g.worker)
-    (taken,) = await g.claim(await g.enlist("-2"))
+    taken = only(await g.claim(await g.enlist("-2")), "runs are due")
     expect(taken, Held(held.run_id, 2, 2, 1), "the new holding")
     for batch in (Batch(rows(2, 2)), Batch(rows(3, 3)), Batch([]), Batch([], state="done")):
         await refused(g.store.append(held, batch), LeaseLost, "an append under the old holding")
@@ -115,7 +115,7 @@ async def an_append_writes_all_or_nothing(g: Ground) -> None:
     first = await g.open()
     held = await g.held()
     await g.store.post(held.run_id, "event", b"{}")
-    (letter,) = await g.store.letters(held.run_id)
+    letter = only(await g.store.letters(held.run_id), "letters there are")
     digest = hashlib.sha256(g.mark.encode()).hexdigest()
     batch = Batch(
         rows(2, 3), {digest: g.mark.encode()}, opened=[first], read=[letter.id], state="suspended", due=1.0

@@ -8,7 +8,7 @@ import time
 from ferrule.errors import LeaseLost
 from ferrule.journal.store import Batch, Held
 from ferrule.strict_json import parse
-from ferrule.testing._store.ground import Ground, expect, refused, rows
+from ferrule.testing._store.ground import Ground, expect, only, refused, rows
 
 
 async def a_worker_is_alive_until_it_retires(g: Ground) -> None:
@@ -69,7 +69,7 @@ async def takeovers_are_counted_until_a_record_is_written(g: Ground) -> None:
     for count in (1, 2, 3):
         await g.store.retire(g.worker)
         await g.enlist()
-        (held,) = await g.claim(g.worker)
+        held = only(await g.claim(g.worker), "runs are due")
         expect(held.takeovers, count, "how often it was taken")
     await g.store.append(held, Batch([]))
     expect((await g.entry(held.run_id)).takeovers, 3, "the takeovers, when nothing was recorded")
@@ -95,7 +95,7 @@ async def a_parked_run_is_left_alone(g: Ground) -> None:
 
 async def a_parked_run_past_its_time_is_due(g: Ground) -> None:
     late = await g.parked(due=time.time() - 1_000)
-    (held,) = await g.claim(await g.enlist())
+    held = only(await g.claim(await g.enlist()), "runs are due")
     expect((held.run_id, held.epoch, held.seq), (late.run_id, 2, 3), "what is taken")
     entry = await g.entry(late.run_id)
     expect((entry.state, entry.due), ("running", None), "how it stands then")
@@ -104,9 +104,9 @@ async def a_parked_run_past_its_time_is_due(g: Ground) -> None:
 async def a_parked_run_with_a_letter_is_due_until_it_was_read(g: Ground) -> None:
     parked = await g.parked()
     expect(await g.store.post(parked.run_id, "event", b'{"n":1}'), True, "whether a letter was left")
-    (held,) = await g.claim(await g.enlist())
+    held = only(await g.claim(await g.enlist()), "runs are due")
     await g.store.append(held, Batch(rows(4, 4), state="suspended"))
-    (held,) = await g.claim(g.worker)
+    held = only(await g.claim(g.worker), "runs are due")
     read = [letter.id for letter in await g.store.letters(held.run_id)]
     await g.store.append(held, Batch(rows(held.seq + 1, held.seq + 1), read=read, state="suspended"))
     expect(await g.claimed(g.worker), [], "what is taken once it was read")
@@ -133,21 +133,21 @@ async def a_run_let_go_of_is_taken_by_the_next(g: Ground) -> None:
 
 async def letters_come_in_order_and_are_gone_when_read(g: Ground) -> None:
     held, other = await g.held(), await g.held()
+    await g.store.post(other.run_id, "cancel", b'{"by":"me"}')
     bodies = [f'{{"n":{n}}}'.encode() for n in range(5)]
     for body in bodies:
         expect(await g.store.post(held.run_id, "event", body), True, "whether a letter was left")
-    await g.store.post(other.run_id, "cancel", b'{"by":"me"}')
     letters = await g.store.letters(held.run_id)
     expect([(letter.kind, letter.body) for letter in letters], [("event", body) for body in bodies], "the letters")
     expect(all(abs(letter.at - time.time()) < 3600 for letter in letters), True, "whether they say when they came")
     # Those of another run are not its to read.
-    (foreign,) = await g.store.letters(other.run_id)
+    foreign = only(await g.store.letters(other.run_id), "letters there are")
     await g.store.append(held, Batch(rows(2, 2), read=[letters[0].id, letters[2].id, foreign.id]))
     expect(await g.store.letters(held.run_id), [letters[1], letters[3], letters[4]], "those that were not read")
     expect(await g.store.letters(other.run_id), [foreign], "those of another run")
     await g.store.append(held, Batch([], read=[letter.id for letter in letters]))
     await g.store.post(held.run_id, "late", b"{}")
-    (new,) = await g.store.letters(held.run_id)
+    new = only(await g.store.letters(held.run_id), "letters there are")
     expect(new.id > letters[-1].id, True, "whether a number is used once")
 
 
