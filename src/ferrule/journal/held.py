@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from ferrule.journal.alive import clock
 from ferrule.journal.record import VERSION, Record, RecordType, body_of, written
 from ferrule.journal.store import Asked, Batch, Held, Letter, Row, State, Store
 from ferrule.lazy import LazyModule
@@ -22,6 +23,30 @@ else:
 _SAME = (str, int, float, bool, type(None))  # values that come back as they are
 
 
+class Holder(Protocol):
+    """What a journal asks of the worker that holds its run.
+
+    Since 0.1.
+    """
+
+    def fence(self, since: float) -> None:
+        """Raise LeaseLost where no effect may be started.
+
+        Args:
+            since: When the write was begun that the effect follows from, by `clock`.
+        """
+        ...
+
+    async def quiet(self, holder: str | None, deadline: float) -> bool:
+        """As `Journal.quiet`.
+
+        Args:
+            holder: The worker that began it.
+            deadline: When it has to have ended.
+        """
+        ...
+
+
 class HeldJournal:
     """One run's journal in a store.
 
@@ -31,7 +56,7 @@ class HeldJournal:
     Args:
         store: The store.
         held: The holding of the run.
-        fence: Raises LeaseLost where so little is left of the lease that no effect may be started under it.
+        holder: The worker that holds the run; None for a journal that only writes.
 
     Since 0.1.
     """
@@ -39,8 +64,8 @@ class HeldJournal:
     __slots__ = (
         "_blobs",
         "_closed",
-        "_fence",
         "_held",
+        "_holder",
         "_last",
         "_letters",
         "_opened",
@@ -52,11 +77,11 @@ class HeldJournal:
     )
     volatile = False
 
-    def __init__(self, store: Store, held: Held, fence: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, store: Store, held: Held, holder: Holder | None = None) -> None:
         """Go on after the run's last record."""
         self._store = store
         self._held = held
-        self._fence = fence
+        self._holder = holder
         self.run_id = held.run_id
         self.seq = held.seq
         self._rows: list[Row] = []
@@ -156,10 +181,23 @@ class HeldJournal:
 
         Since 0.1.
         """
+        since = clock()
         self._hand_over()
         if self._last is not None:
             await asyncio.shield(self._last)
-        self._fence()
+        if self._holder is not None:
+            self._holder.fence(since)
+
+    async def quiet(self, holder: str | None, deadline: float) -> bool:
+        """Wait until what a former holder began can no longer be going on.
+
+        Args:
+            holder: The worker that began it; None for one that nobody knows.
+            deadline: When it has to have ended, in seconds since 1970.
+
+        Since 0.1.
+        """
+        return self._holder is None or await self._holder.quiet(holder, deadline)
 
     async def end(self, status: State, due: float | None = None) -> None:
         """Let go of the run once all is durable.

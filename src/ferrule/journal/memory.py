@@ -72,6 +72,15 @@ class MemoryJournal:
     async def durable(self) -> None:
         """Wait until every record so far would survive the process; here there is nothing to wait for."""
 
+    async def quiet(self, holder: str | None, deadline: float) -> bool:
+        """Wait until what a former holder began can no longer be going on; here there was none.
+
+        Args:
+            holder: The worker that began it.
+            deadline: When it has to have ended.
+        """
+        return True
+
     async def end(self, status: str, due: float | None = None) -> None:
         """Let go of the run; here nobody else could take it.
 

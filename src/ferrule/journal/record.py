@@ -16,7 +16,7 @@ VERSION: Final = 1  # 1: as below
 
 # What each record tells, in this order; what stands last may be absent. An op is written with its path from the root.
 FACTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "run.started": ("definition", "input", "context", "options"),
+    "run.started": ("definition", "input", "context", "options", "worker"),
     "run.taken": ("worker", "epoch"),
     "hook.returned": ("point", "op", "changed"),
     "model.intended": ("op", "attempt", "model"),

@@ -78,6 +78,18 @@ class Journal(Protocol):
         """Wait until every record so far would survive the process."""
         ...
 
+    async def quiet(self, holder: str | None, deadline: float) -> bool:
+        """Wait until what a former holder began can no longer be going on.
+
+        Args:
+            holder: The worker that began it; None for one that nobody knows.
+            deadline: When it has to have ended, in seconds since 1970.
+
+        Returns:
+            Whether that holder is gone for certain; if not, only the time is over.
+        """
+        ...
+
 
 class Row(NamedTuple):
     """A record as it is stored.

@@ -33,6 +33,7 @@ else:
 Finishing: TypeAlias = Callable[[ToolResult], Awaitable[ToolResult]]
 MAX_DELAY = 120.0
 GONE = "The process ended during the call"
+LOST = "The process was not heard of again during the call"
 
 
 class Attempts:
@@ -144,7 +145,9 @@ class Attempts:
         elif found.retry_at is not None:
             await asyncio.sleep(max(found.retry_at - time.time(), 0.0))
         elif found.begun and self._tool.effect == "once" and self._tool.runs != "run":
-            result = await self._unsettled(unknown(f"{GONE} of tool {self._tool.name!r}"), attempt, dead=True)
+            dead = await self._run.journal.quiet(found.holder, found.at + self._tool.timeout)
+            doubt = unknown(f"{GONE if dead else LOST} of tool {self._tool.name!r}")
+            result = await self._unsettled(doubt, attempt, dead=True)
         return await self.settle(attempt + 1) if result is None else await self._end(result)
 
     async def _ask(self, request: Request, why: str, attempt: int) -> Answer | None:

@@ -80,7 +80,7 @@ class Driver:
     """
 
     __slots__ = (
-        "_before", "_cancelled_by", "_done", "_ended", "_flying", "_open", "_outer", "_ready", "_task", "_wake",
+        "_before", "_cancelled_by", "_done", "_ended", "_flying", "_leaving", "_open", "_outer", "_ready", "_task", "_wake",
         "at", "definition", "effects", "found", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
         "options", "path", "questions", "records", "result", "stream", "trace", "variables",
     )  # fmt: skip
@@ -121,6 +121,7 @@ class Driver:
         self._cancelled_by: str | None = None
         self._before = 0  # how often the task had been cancelled before it came to drive this run
         self._ended = False  # whether what is in flight has been told to end
+        self._leaving = False
         self._task: asyncio.Task[Any] | None = None
         self.effects = Effects(None if outer is None else partial(outer.effects.begin, at))
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
@@ -161,6 +162,9 @@ class Driver:
                     raise asyncio.CancelledError
             finish = await (self._drive(commands) if self.cancelled_by is None else self._cancel(commands))
         except asyncio.CancelledError:
+            if self.leaving:
+                await self._let_go(LAST_GRACE)
+                raise
             outside = self.cancelled_by is None
             self._cancelled_by = self.cancelled_by or "caller"
             finish = await self._cancel()
@@ -200,6 +204,17 @@ class Driver:
             self._cancelled_by = by
             if self._task is not None:
                 self._task.cancel()
+
+    def leave(self) -> None:
+        """Stop here, with nothing said of it: another process goes on from the records."""
+        self._leaving = True
+        if self._task is not None:
+            self._task.cancel()
+
+    @property
+    def leaving(self) -> bool:
+        """Whether this run, or one around it, is left where it stands."""
+        return self._leaving or (self._outer is not None and self._outer.leaving)
 
     @property
     def cancelled_by(self) -> str | None:

@@ -44,6 +44,7 @@ class Found:
     Args:
         attempt: The last attempt of a call that was begun.
         begun: Whether that attempt has neither an end nor a question.
+        holder: The worker that began it.
         at: When it was begun, or a timer set.
         arguments: JSON text of the frozen arguments, where they are not what the model asked for.
         original: The same before a person changed them.
@@ -60,6 +61,7 @@ class Found:
 
     attempt: int = 0
     begun: bool = False
+    holder: str | None = None
     at: float = 0.0
     arguments: str | None = None
     original: str | None = None
@@ -111,7 +113,9 @@ def recover(machine: Machine, commands: Sequence[Command], records: Iterable[Rec
     told = Recovered()
     opened: dict[str, Command] = {}
     _open(opened, told, commands)
+    holder: str | None = None
     for record in records:
+        holder = record.body.get("worker", holder)
         if record.type == "cancel.requested":
             told.cancelled_by = record.body.get("by", "")
             _open(opened, told, machine.on(Completion("", record.at, Cancelled(told.cancelled_by or ""))))
@@ -131,7 +135,7 @@ def recover(machine: Machine, commands: Sequence[Command], records: Iterable[Rec
             machine.on(Completion(op, record.at, record.body.get("outcome")))
         else:
             _known(record, command, op)
-            _note(told.found.setdefault(op, Found()), record)
+            _note(told.found.setdefault(op, Found()), record, holder)
     told.commands = list(opened.values())
     return told
 
@@ -173,10 +177,10 @@ def _known(record: Record, command: Command, op: str) -> None:
         raise NonDeterminism(f"record {record.seq} tells of {op!r} as {was}, and this code commands {now} there")
 
 
-def _note(found: Found, record: Record) -> None:
+def _note(found: Found, record: Record, holder: str | None) -> None:
     body = record.body
     if record.type == "tool.intended":
-        found.attempt, found.begun, found.at = body["attempt"], True, record.at
+        found.attempt, found.begun, found.at, found.holder = body["attempt"], True, record.at, holder
         found.arguments = body.get("arguments", found.arguments)
         _answered(found)
         found.retry_at = None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ferrule.errors import LeaseLost, NonDeterminism, StoreError, UsageError
+from ferrule.journal.alive import about_me, clock, is_dead
 from ferrule.journal.held import HeldJournal
 from ferrule.journal.record import VERSION, Record, body_of, read, written
 from ferrule.journal.store import Batch, Entry, Held, NewRun, Row, Store
@@ -33,7 +33,7 @@ LEASE = 10.0
 BEAT = 3.0
 MARGIN = 2.0  # seconds of the lease that must be left for an effect to be started
 POISON = 5
-STOP = 10.0
+STOP = 8.0  # seconds that runs get to come to a halt by themselves
 _REF = re.compile(rb'"ref":"([0-9a-f]{64})"')
 
 
@@ -59,53 +59,80 @@ class Worker:
         self._lease = lease
         self._poll = poll
         self._until = 0.0
+        self._lapsed = 0.0  # when the lease was last found to be over
+        self._left: list[Held] = []  # what is to be let go of once the store can be written
         self._beating: asyncio.Task[None] | None = None
         self._polling: asyncio.Task[None] | None = None
         self._driving: dict[str, tuple[asyncio.Task[Any], Driver | None]] = {}
 
     async def __aenter__(self) -> Worker:
         """Begin to be alive."""
-        self._renew()
-        await self._store.enlist(self.id, {"host": socket.gethostname(), "pid": os.getpid(), "lease": self._lease})
+        began = clock()
+        await self._store.enlist(self.id, {**about_me(), "lease": self._lease})
+        self._until = began + self._lease
         self._beating = asyncio.create_task(self._beat())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Let runs end for a while, then let go of them."""
-        for task in (self._polling, self._beating):
-            if task is not None:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
-        tasks = [task for task, _ in self._driving.values()]
-        if tasks:
-            await asyncio.wait(tasks, timeout=STOP)
-        self._until = 0.0  # what has not ended starts nothing more
-        await self._store.retire(self.id)
+        """Let runs come to a halt for a while, then let go of them."""
+        await _ended(self._polling)
+        if self._driving:
+            await asyncio.wait([task for task, _ in self._driving.values()], timeout=STOP)
+        self._until = 0.0  # what goes on starts nothing more
+        going_on = [(task, driver) for task, driver in self._driving.values()]
+        for task, driver in going_on:
+            task.cancel() if driver is None else driver.leave()
+        if going_on:
+            await asyncio.wait([task for task, _ in going_on], timeout=STOP / 8)
+        await _ended(self._beating)
+        if not going_on:  # else a body may still run: others wait until the lease is over, and look whether we are dead
+            await self._store.retire(self.id)
 
     # -- being alive --------------------------------------------------------------------------------------------
 
-    def _renew(self) -> None:
-        self._until = time.monotonic() + self._lease
+    def fence(self, since: float) -> None:
+        """Refuse to start an effect where the lease is over or nearly so, or was since the effect was recorded.
 
-    def fence(self) -> None:
-        """Refuse to start an effect where the lease is over or nearly so.
+        Args:
+            since: When that was begun, by `clock`.
 
         Raises:
             LeaseLost: It is.
         """
-        if time.monotonic() > self._until - min(MARGIN, self._lease / 4):
+        if self._lapsed > since or clock() > self._until - min(MARGIN, self._lease / 4):
             raise LeaseLost(f"worker {self.id} has been still for too long: its runs may have been taken by another.")
 
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(min(BEAT, self._lease / 3))
-            began = time.monotonic()
+            began = clock()
+            if began > self._until:
+                self._lapsed = began
             try:
                 if await self._store.beat(self.id):
                     self._until = began + self._lease
+                await self._let_go_of_left()
             except StoreError as error:  # it may come back; until then the fence stops what must not go on
                 logging.getLogger("ferrule.worker").warning("no sign of life could be given: %s", error)
+
+    async def quiet(self, holder: str | None, deadline: float) -> bool:
+        """Wait until what another worker began can no longer be going on: it is gone, or a lease after the deadline.
+
+        Args:
+            holder: That worker; None for one that nobody knows.
+            deadline: When it has to have ended, in seconds since 1970.
+
+        Returns:
+            Whether it is gone for certain: its process is dead, or it has let go of all it held.
+        """
+        while True:
+            found = (await self._store.workers()).get(holder or "")
+            if holder is not None and (found is None or is_dead(found[1])):
+                return True
+            left = deadline + self._lease - time.time()
+            if left <= 0:
+                return False
+            await asyncio.sleep(min(left, self._poll))
 
     def start(self) -> None:
         """Look for runs that are due, again and again, until the end of the `async with` block."""
@@ -115,8 +142,9 @@ class Worker:
     async def _look(self) -> None:
         while True:
             try:
-                for held in await self._store.claim(self.id, list(self._definitions), 100, self._lease):
-                    self._take(held)
+                if clock() < self._until:  # else its own runs would look as if nobody drove them
+                    for held in await self._store.claim(self.id, list(self._definitions), 100, self._lease):
+                        self._take(held)
                 await self._read_letters()
             except StoreError as error:
                 logging.getLogger("ferrule.worker").warning("looking for runs failed: %s", error)
@@ -165,7 +193,7 @@ class Worker:
         """
         if name not in self._definitions:
             raise UsageError(f"there is nothing named {name!r} to run.")
-        facts = (name, input, context or {}, options)
+        facts = (name, input, context or {}, options, self.id)
         at, run_id = time.time(), new_run_id()
         started = Row(1, "run.started", VERSION, at, written("run.started", facts))
         created = await self._store.create(NewRun(run_id, name, started, key=key, tags=tags or {}), self.id)
@@ -244,15 +272,34 @@ class Worker:
     def _take(self, held: Held, **options: Any) -> asyncio.Task[RunResult[Any]]:
         task = asyncio.create_task(self._drive(held, **options))
         self._driving[held.run_id] = (task, None)
-        task.add_done_callback(lambda done: self._ended(held.run_id, done))
+        task.add_done_callback(lambda done: self._halted(held.run_id, done))
         return task
 
-    def _ended(self, run_id: str, task: asyncio.Task[Any]) -> None:
-        self._driving.pop(run_id, None)
+    def _halted(self, run_id: str, task: asyncio.Task[Any]) -> None:
+        if self._driving.get(run_id, (None,))[0] is task:
+            del self._driving[run_id]
         if not task.cancelled() and (error := task.exception()) is not None:
             logging.getLogger("ferrule.worker").warning("run %s was let go: %s", run_id, error)
 
-    async def _drive(
+    async def _drive(self, held: Held, **options: Any) -> RunResult[Any]:
+        try:
+            return await self._driven(held, **options)
+        except (Exception, asyncio.CancelledError):  # as long as we live, nobody else would take it
+            self._left.append(held)
+            with suppress(StoreError):  # the next beat tries again
+                await self._let_go_of_left()
+            raise
+
+    async def _let_go_of_left(self) -> None:
+        while self._left:
+            held = self._left.pop()
+            try:
+                await self._store.release(held)
+            except BaseException:
+                self._left.append(held)
+                raise
+
+    async def _driven(
         self,
         held: Held,
         records: list[Record] | None = None,
@@ -263,7 +310,7 @@ class Worker:
         if held.takeovers > POISON:
             await self._store.append(held, Batch((), state="blocked"))
             return RunResult(held.run_id, "blocked", reason="poison")
-        journal = HeldJournal(self._store, held, self.fence)
+        journal = HeldJournal(self._store, held, self)
         if records is None:
             records = await self.records(held.run_id)
             letters = [journal.take_in(letter) for letter in await self._store.letters(held.run_id)]
@@ -282,3 +329,10 @@ class Worker:
         if held.run_id in self._driving:
             self._driving[held.run_id] = (self._driving[held.run_id][0], driver)
         return await driver.run(started["input"])
+
+
+async def _ended(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

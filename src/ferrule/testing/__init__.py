@@ -1,13 +1,16 @@
-"""For tests of your own: models that follow a script, a guard against the network, and checks of a store."""
+"""For tests of your own: scripted models, crashes at points of a journal, checks of a store, no network."""
 
 from __future__ import annotations
 
 from ferrule.provider.function import FunctionModel, call
 from ferrule.testing.conformance import StoreConformance
+from ferrule.testing.crash import CrashingStore, CrashPoint, kill
 from ferrule.testing.network import NetworkForbidden, forbid_network
 from ferrule.testing.scripted import ScriptedModel, ScriptExhausted
 
 __all__ = [
+    "CrashPoint",
+    "CrashingStore",
     "FunctionModel",
     "NetworkForbidden",
     "ScriptExhausted",
@@ -15,4 +18,5 @@ __all__ = [
     "StoreConformance",
     "call",
     "forbid_network",
+    "kill",
 ]

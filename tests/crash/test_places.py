@@ -1,0 +1,101 @@
+"""A process that dies in a tool's body, while a model is asked, while a run waits, or while somebody answers."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+from tests.crash.kit import assert_holds, at_each, ended_by_another, opened, the_run, until, victim
+from tests.crash.world import Sink
+
+from ferrule.journal.record import RecordType
+from ferrule.message import ToolMessage
+
+BODIES = ("look", "put", "flaky", "pay", "order", "mail", "send", "ask")
+
+
+async def dies_at(folder: Path, at: str) -> None:
+    path, sink = folder / "runs.db", Sink(folder / "sink")
+    async with victim(path, sink, at) as first:
+        await first.killed()
+        async with opened(path) as store:
+            await assert_holds(store, first.pid)
+    await ended_by_another(path, sink)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_run_whose_process_dies_in_a_body_is_ended_by_another(tmp_path: Path, name: str) -> None:
+    points = [f"body {name} 1 {when}" for when in ("before", "after")]
+    points += [f"body {name} {nth} after" for nth in {"put": [2], "flaky": [2], "pay": [2, 3]}.get(name, [])]
+    asyncio.run(at_each(points, dies_at, tmp_path))
+
+
+def test_a_run_whose_process_dies_while_a_model_is_asked_is_ended_by_another(tmp_path: Path) -> None:
+    points = [f"model outer {nth} before" for nth in (1, 2, 5)] + ["model inner 2 before"]
+    asyncio.run(at_each(points, dies_at, tmp_path))
+
+
+def test_a_mail_that_nobody_can_ask_about_is_told_as_unknown(tmp_path: Path) -> None:
+    async def main(when: str) -> str:
+        path, sink = tmp_path / f"{when}.db", Sink(tmp_path / when)
+        async with victim(path, sink, f"body mail 1 {when}") as first:
+            await first.killed()
+        result = await ended_by_another(path, sink)
+        return next(m.output for m in result.messages if isinstance(m, ToolMessage) and m.call.name == "mail")
+
+    text = "The process ended during the call of tool 'mail'; its effect may have happened."
+    assert asyncio.run(main("after")) == text
+
+
+def test_a_run_that_waits_when_its_process_dies_is_only_in_the_store_and_goes_on_with_its_answers(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        path, sink = tmp_path / "runs.db", Sink(tmp_path / "sink")
+        async with victim(path, sink, mode="alone") as first, opened(path) as store:
+
+            async def waits() -> bool | None:
+                entry = await the_run(store)
+                return True if entry is not None and entry.state == "suspended" else None
+
+            await until(waits)
+            first.send(signal.SIGKILL)
+            await first.killed()
+            entry = await the_run(store)
+            assert entry is not None
+            assert (entry.state, entry.worker) == ("suspended", None)
+            assert [r.kind for r in await store.requests()] == ["approval", "question"]
+        await ended_by_another(path, sink)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_process_that_dies_while_it_answers_has_answered_once_or_not_at_all(tmp_path: Path, when: str) -> None:
+    async def main() -> None:
+        path, sink = tmp_path / "runs.db", Sink(tmp_path / "sink")
+        async with victim(path, sink, "record wait.answered 1 before", mode="alone") as first, opened(path) as store:
+            # The holder dies when it takes the answer in, whoever gives it just before or after that.
+            async def asked() -> bool | None:
+                entry = await the_run(store)
+                return True if entry is not None and entry.state == "suspended" else None
+
+            await until(asked)
+            async with victim(path, sink, f"record answer 1 {when}", mode="answer") as other:
+                await other.killed()
+            states = {r.state for r in await store.requests(state=None)}
+            assert ("answered" in states) == (when == "after")
+            if when == "after":
+                await first.killed()
+                await assert_holds(store, first.pid)
+            else:
+                first.send(signal.SIGKILL)
+                await first.killed()
+        result = await ended_by_another(path, sink)
+        async with opened(path) as store:
+            kinds: list[RecordType | str] = [row.type for row in await store.rows(result.run_id)]
+            assert kinds.count("wait.answered") == 2
+
+    asyncio.run(main())

@@ -1,0 +1,35 @@
+"""A process that drives the run of a store to its end, as far as it is let.
+
+    python -m tests.crash.victim STORE SINK TURNS MODE
+
+TURNS names a script of the model. MODE is `run`: with a person who answers;
+`alone`: with nobody; `answer`: only that person, and no worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from tests.crash.kit import attended, script
+from tests.crash.world import Sink, decide, stored
+
+from ferrule.journal.sqlite import SqliteStore
+from ferrule.runtime.inbox import Inbox
+
+
+async def main(store: str, sink: str, turns: str, mode: str) -> None:
+    place, told = SqliteStore(store), Sink(Path(sink))
+    if mode != "answer":
+        await attended(place, told, script(turns), answers=mode == "run")
+        return
+    await place.open()
+    inbox = Inbox(stored(place))
+    for request in await inbox.requests():
+        await inbox.answer(request.request_id, decide(request, told), by="eve", channel="test")
+    await place.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,195 @@
+"""A worker starts effects under its lease only, lets go of what it cannot drive, and tells a dead holder from one that is still."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from ferrule import Agent, tool
+from ferrule.agent.loop import RunInput
+from ferrule.errors import LeaseLost, StoreError
+from ferrule.journal.alive import about_me, is_dead
+from ferrule.journal.sqlite import MemoryStore
+from ferrule.journal.store import Batch, Held, NewRun
+from ferrule.message import ModelMessage, user
+from ferrule.runtime import worker as worker_module
+from ferrule.runtime.worker import Worker
+from ferrule.testing import call
+
+
+def agent(body: Callable[[], str], *, check: Any = None, timeout: float = 60.0) -> Agent[Any, Any]:
+    @tool(effect="once", check=check, timeout=timeout)
+    def pay() -> str:
+        """Pay."""
+        return body()
+
+    def model(request: Any) -> Any:
+        return "done" if any(isinstance(m, ModelMessage) for m in request.messages) else [call("pay")]
+
+    return Agent("a", model, tools=[pay])
+
+
+async def in_the_end(store: MemoryStore, run_id: str) -> str:
+    async with asyncio.timeout(20):
+        while (entry := await store.entry(run_id)) is None or entry.state == "running":
+            await asyncio.sleep(0.002)
+        return entry.state
+
+
+# -- the fence --------------------------------------------------------------------------------------------------
+
+
+def test_a_lease_that_was_over_since_the_record_was_begun_fences_though_it_has_been_renewed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(worker_module, "clock", lambda: now)
+
+    async def main() -> None:
+        nonlocal now
+        store = MemoryStore()
+        await store.open()
+        async with Worker(store, {}, lease=0.03) as worker:
+            worker.fence(100.0)
+            now = 200.0  # the process stood still; its next beat finds that out, and renews the lease
+            async with asyncio.timeout(20):
+                while True:
+                    try:
+                        worker.fence(200.5)
+                        break
+                    except LeaseLost:
+                        await asyncio.sleep(0.002)
+            with pytest.raises(LeaseLost, match="has been still for too long"):
+                worker.fence(100.0)
+
+    asyncio.run(main())
+
+
+# -- letting go -------------------------------------------------------------------------------------------------
+
+
+class FailingOnce(MemoryStore):
+    """A store that cannot write one batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failed = False
+
+    def append(self, held: Held, batch: Batch) -> Any:
+        if not self.failed and any(row.type == "tool.intended" for row in batch.rows):
+            self.failed = True
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            future.set_exception(StoreError("the disk is full."))
+            return future
+        return super().append(held, batch)
+
+
+def test_a_run_that_cannot_be_written_is_let_go_of_and_taken_again() -> None:
+    done: list[str] = []
+
+    async def main() -> None:
+        store = FailingOnce()
+        await store.open()
+        async with Worker(store, {"a": agent(lambda: done.append("paid") or "paid")}, poll=0.001) as worker:
+            with pytest.raises(StoreError, match="disk is full"):
+                await worker.run("a", RunInput(user("go")))
+            (entry,) = await store.entries()
+            assert (entry.state, entry.worker) == ("running", None)
+            worker.start()
+            assert await in_the_end(store, entry.run_id) == "done"
+
+    asyncio.run(main())
+    assert done == ["paid"]
+
+
+# -- whose call it was ------------------------------------------------------------------------------------------
+
+
+async def left_in_a_call(store: MemoryStore, former: Agent[Any, Any], about: Mapping[str, Any] | None) -> str:
+    """A run whose holder has begun a `once` call and has not been heard of since."""
+    whole = MemoryStore()
+    await whole.open()
+    async with Worker(whole, {"a": former}) as worker:
+        run_id = (await worker.run("a", RunInput(user("go")))).run_id
+    rows = await whole.rows(run_id)
+    length = [row.type for row in rows].index("tool.intended") + 1
+    if about is not None:
+        await store.enlist(worker.id, {**about, "lease": 0.001})
+    held = await store.create(NewRun(run_id, "a", rows[0]), worker.id)
+    assert isinstance(held, Held)
+    await store.append(held, Batch([row._replace(at=time.time()) for row in rows[1:length]]))
+    if about is None:
+        await store.retire(worker.id)
+    return run_id
+
+
+@cache
+def buried() -> dict[str, Any]:
+    """What a process said of itself that is no more."""
+    code = "import json, ferrule.journal.alive as a; print(json.dumps(a.about_me()))"
+    return json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
+
+
+@pytest.mark.parametrize(
+    ("about", "waits"),
+    [
+        (lambda: None, False),  # it has let go of all it held
+        (buried, False),
+        (about_me, True),
+        (lambda: {**buried(), "host": "elsewhere"}, True),
+        (lambda: {**buried(), "boot": "another"}, True),
+        (lambda: {**buried(), "start": None}, True),
+        (dict, True),
+    ],
+)
+def test_a_once_call_is_asked_about_when_its_holder_is_proven_dead_or_its_deadline_and_a_lease_are_over(
+    about: Callable[[], dict[str, Any] | None], waits: bool
+) -> None:
+    asked: list[float] = []
+    seconds = 0.2 if waits else 60.0
+
+    def check(ctx: Any, arguments: Any) -> None:
+        asked.append(time.time())
+
+    async def main() -> float:
+        store = MemoryStore()
+        await store.open()
+        run_id = await left_in_a_call(store, agent(lambda: "paid"), about())
+        intended = (await store.rows(run_id))[-1].at
+        again = agent(lambda: "paid again", check=check, timeout=seconds)
+        async with Worker(store, {"a": again}, lease=0.1, poll=0.001) as worker:
+            worker.start()
+            assert await in_the_end(store, run_id) == "done"
+        return intended + seconds + 0.1  # the deadline and a lease
+
+    over = asyncio.run(main())
+    assert (asked[0] >= over) == waits
+
+
+def test_a_process_is_dead_that_nobody_has_buried() -> None:
+    code = "import json, ferrule.journal.alive as a; print(json.dumps(a.about_me()), flush=True); input()"
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        about = json.loads(child.stdout.readline())
+        assert not is_dead(about)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert is_dead(about)
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_a_pid_that_another_process_has_now_proves_death() -> None:
+    assert is_dead({**about_me(), "start": 1})
+    assert not is_dead(about_me())
