@@ -271,7 +271,7 @@ def claim(c: Connection, worker: str, definitions: Sequence[str], limit: int, le
             body = dumps({"worker": worker, "epoch": held.epoch})
             c.many("record", [(_position(c, run_id), held.seq, "run.taken", 1, now, body)])
             if former is not None and former != worker:
-                c.change("retire", former)  # it was found dead: its next beat says so
+                c.change("lapse", former)  # its next beat says so, should it have one
             taken.append(held)
     return taken
 

@@ -80,9 +80,9 @@ class Driver:
     """
 
     __slots__ = (
-        "_before", "_cancelled_by", "_done", "_ended", "_flying", "_leaving", "_open", "_outer", "_ready", "_task", "_wake",
-        "at", "definition", "effects", "found", "heard", "hooks", "info", "journal", "listener", "loop", "machine",
-        "options", "path", "questions", "records", "result", "stream", "trace", "variables",
+        "_before", "_cancelled_by", "_done", "_ended", "_flying", "_leaving", "_open", "_outer", "_ready", "_task",
+        "_wake", "at", "definition", "effects", "found", "heard", "hooks", "info", "journal", "listener", "loop",
+        "machine", "options", "path", "questions", "records", "result", "stream", "trace", "variables",
     )  # fmt: skip
 
     def __init__(

@@ -109,8 +109,10 @@ class Worker:
             if began > self._until:
                 self._lapsed = began
             try:
-                if await self._store.beat(self.id):
-                    self._until = began + self._lease
+                if not await self._store.beat(self.id):  # others have taken its runs meanwhile
+                    self._lapsed = clock()
+                    await self._store.enlist(self.id, {**about_me(), "lease": self._lease})
+                self._until = began + self._lease
                 await self._let_go_of_left()
             except StoreError as error:  # it may come back; until then the fence stops what must not go on
                 logging.getLogger("ferrule.worker").warning("no sign of life could be given: %s", error)

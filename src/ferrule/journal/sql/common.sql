@@ -84,8 +84,12 @@ INSERT INTO workers (worker, about, beat) VALUES (?1, ?2, ?3)
 ON CONFLICT (worker) DO UPDATE SET about = excluded.about, beat = excluded.beat
 
 -- name: beat
--- A worker goes on being alive.
-UPDATE workers SET beat = ?1 WHERE worker = ?2
+-- A worker goes on being alive; one that was found lapsed does not, until it is enlisted anew.
+UPDATE workers SET beat = ?1 WHERE worker = ?2 AND beat >= 0
+
+-- name: lapse
+-- A worker was not heard of for a lease: what it said of itself stays, for others to prove it dead.
+UPDATE workers SET beat = -1 WHERE worker = ?1
 
 -- name: retire
 -- A worker is alive no more.
