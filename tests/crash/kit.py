@@ -31,6 +31,7 @@ LIMIT = 60.0  # seconds that anything here is waited for at most
 ROOT = Path(__file__).parents[2]
 OVER = ("done", "incomplete", "failed", "cancelled", "blocked")
 BOTH: list[Any] = [[asked("pay", 3), asked("put", 2)], "all is done"]
+PRINTED: list[Any] = [[asked("printed", 1)], "all is done"]
 MIXED = ("look", "put", "flaky", "pay", "order", "mail", "pay", "order")
 
 
@@ -38,7 +39,7 @@ def script(name: str) -> list[Any]:
     """The turns of a model: the ones of the world, or by `mixed SEED` 50 calls in turns of up to five."""
     word, _, seed = name.partition(" ")
     if word != "mixed":
-        return {"all": TURNS, "both": BOTH}[name]
+        return {"all": TURNS, "both": BOTH, "printed": PRINTED}[name]
     random, turns, n = Random(int(seed)), list[Any](), 100
     while n < 150:
         some = min(random.randint(3, 5), 150 - n)
@@ -106,9 +107,8 @@ class Victim:
         """Wait until it stands still."""
 
         async def still() -> bool | None:
-            seen = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
             assert self.process.returncode is None, "it ended"
-            return True if seen is not None else None
+            return True if os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) else None
 
         await until(still)
 
@@ -127,6 +127,11 @@ class Victim:
             _, said = await self.process.communicate()
         return said.decode()
 
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
@@ -136,7 +141,7 @@ async def victim(
     store: Path, sink: Sink, at: str = "", *, by: str = "KILL", turns: str = "all", mode: str = "run"
 ) -> AsyncGenerator[Victim]:
     """A process that drives the run, until it dies at a point."""
-    env = {**os.environ, "CRASH_AT": at, "CRASH_BY": by}
+    env = {**os.environ, "CRASH_AT": at, "CRASH_BY": by, "CRASH_SINK": str(sink.path)}
     env["PYTHONPATH"] = os.pathsep.join([str(Path(ferrule.__file__).parents[1]), str(ROOT)])
     argv = [sys.executable, "-m", "tests.crash.victim", str(store), str(sink.path), turns, mode]
     process = await asyncio.create_subprocess_exec(*argv, env=env, cwd=ROOT, stderr=asyncio.subprocess.PIPE)

@@ -3,7 +3,8 @@
     python -m tests.crash.victim STORE SINK TURNS MODE
 
 TURNS names a script of the model. MODE is `run`: with a person who answers;
-`alone`: with nobody; `answer`: only that person, and no worker.
+`alone`: with nobody; `answer`: only that person, and no worker; `answer RUN`
+and `cancel RUN`: the same for one run.
 """
 
 from __future__ import annotations
@@ -17,17 +18,22 @@ from tests.crash.world import Sink, decide, stored
 
 from ferrule.journal.sqlite import SqliteStore
 from ferrule.runtime.inbox import Inbox
+from ferrule.strict_json import dumps
 
 
 async def main(store: str, sink: str, turns: str, mode: str) -> None:
     place, told = SqliteStore(store), Sink(Path(sink))
-    if mode != "answer":
-        await attended(place, told, script(turns), answers=mode == "run")
+    word, _, run_id = mode.partition(" ")
+    if word in ("run", "alone"):
+        await attended(place, told, script(turns), answers=word == "run")
         return
     await place.open()
-    inbox = Inbox(stored(place))
-    for request in await inbox.requests():
-        await inbox.answer(request.request_id, decide(request, told), by="eve", channel="test")
+    if word == "cancel":
+        assert await place.post(run_id, "cancel", dumps({"by": "eve"}))
+    else:
+        inbox = Inbox(stored(place))
+        for request in await inbox.requests(run_id=run_id or None):
+            await inbox.answer(request.request_id, decide(request, told), by="eve", channel="test")
     await place.close()
 
 

@@ -15,6 +15,7 @@ import asyncio
 import os
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +33,7 @@ from ferrule.testing import CrashingStore, CrashPoint, call
 PIXEL = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c626001000000ffff03000006000557bfabd40000000049454e44ae426082")  # fmt: skip
 LARGE = PIXEL + bytes(50_000)  # stored apart from the record that speaks of it
 ONCE_SECONDS = 5.0
-ONCE = ("pay", "order", "mail", "send")
+ONCE = ("pay", "order", "mail", "send", "printed")
 
 
 class Line(NamedTuple):
@@ -51,9 +52,12 @@ class Sink:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.gate = path.with_suffix(".gate")
+        """Bodies that hold go on when this file is there."""
 
-    def write(self, kind: str, name: str, n: Any, ctx: Context) -> None:
-        line = f"{kind} {os.getpid()} {name} {n} {ctx.call_id} {ctx.effect_key}\n"
+    def write(self, kind: str, name: str, n: Any, ctx: Context | None = None) -> None:
+        ids = f"{ctx.call_id} {ctx.effect_key}" if ctx is not None else "- -"
+        line = f"{kind} {os.getpid()} {name} {n} {ids}\n"
         file = os.open(self.path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
         try:
             os.write(file, line.encode())
@@ -108,6 +112,24 @@ def stored(store: Store) -> Store:
     if at is None or at.kind != "record":
         return store
     return cast("Store", CrashingStore(store, CrashPoint(cast("Any", at.name), at.nth, cast("Any", at.when)), crash))
+
+
+def _printed(ctx: Context, given: dict[str, Any]) -> ToolResult | None:
+    sink = Sink(Path(os.environ["CRASH_SINK"]))
+    return ToolResult.ok(f"printed {given['n']}") if sink.happened("printed", given["n"]) else None
+
+
+@tool(effect="once", process=True, timeout=60, check=_printed)
+def printed(n: int) -> str:
+    """Print, in a process of its own, when the gate is open."""
+    sink = Sink(Path(os.environ["CRASH_SINK"]))
+    sink.write("begin", "printed", n)
+    until = time.monotonic() + 30
+    while not sink.gate.exists() and time.monotonic() < until:
+        time.sleep(0.005)
+    sink.write("effect", "printed", n)
+    sink.write("end", "printed", n)
+    return f"printed {n}"
 
 
 def tools(sink: Sink) -> dict[str, Any]:
@@ -176,7 +198,16 @@ def tools(sink: Sink) -> dict[str, Any]:
         act("ask", n, ctx)
         return f"it is {name}"
 
-    return {t.name: t for t in (look, put, flaky, pay, order, mail, send, ask)}
+    @tool(effect="read", timeout=120)
+    async def hold(ctx: Context, n: int) -> str:
+        """Wait until somebody opens the gate."""
+        sink.write("begin", "hold", n, ctx)
+        while not sink.gate.exists():
+            await asyncio.sleep(0.005)
+        sink.write("effect", "hold", n, ctx)
+        return f"held {n}"
+
+    return {t.name: t for t in (look, put, flaky, pay, order, mail, send, ask, hold, printed)}
 
 
 class Watching(Hooks):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.journal.alive import clock
@@ -115,11 +115,23 @@ class HeldJournal:
             self._closed.append(facts[1].id)
         return at
 
-    def take_in(self, letter: Letter) -> Record | None:
+    def forget(self, letter: int) -> None:
+        """Have the store forget a letter with the next record, which tells what it said.
+
+        Args:
+            letter: Its number.
+
+        Since 0.1.
+        """
+        if letter not in self._letters:
+            self._letters.append(letter)
+
+    def take_in(self, letter: Letter, waiting: Container[str]) -> Record | None:
         """Record what came from outside, and have the store forget the letter with it.
 
         Args:
             letter: The letter.
+            waiting: Ids of the requests that wait for an answer; one that was answered otherwise meanwhile does not.
 
         Returns:
             The record; None where the letter says nothing to a run.
@@ -127,10 +139,13 @@ class HeldJournal:
         Since 0.1.
         """
         told: dict[str, Any] = parse(letter.body)
-        self._letters.append(letter.id)
+        self.forget(letter.id)
         type: RecordType
         if letter.kind == "answer":
-            type, facts = "wait.answered", (told["op"], Answer.from_dict(told["answer"]), told["by"])
+            answer = Answer.from_dict(told["answer"])
+            if answer.id not in waiting:
+                return None
+            type, facts = "wait.answered", (told["op"], answer, told["by"])
         elif letter.kind == "cancel":
             type, facts = "cancel.requested", (told["by"],)
         else:

@@ -72,6 +72,13 @@ class MemoryJournal:
     async def durable(self) -> None:
         """Wait until every record so far would survive the process; here there is nothing to wait for."""
 
+    def forget(self, letter: int) -> None:
+        """Have the store forget a letter; here there are none.
+
+        Args:
+            letter: Its number.
+        """
+
     async def quiet(self, holder: str | None, deadline: float) -> bool:
         """Wait until what a former holder began can no longer be going on; here there was none.
 

@@ -78,6 +78,14 @@ class Journal(Protocol):
         """Wait until every record so far would survive the process."""
         ...
 
+    def forget(self, letter: int) -> None:
+        """Have the store forget a letter with the next record, which tells what it said.
+
+        Args:
+            letter: Its number.
+        """
+        ...
+
     async def quiet(self, holder: str | None, deadline: float) -> bool:
         """Wait until what a former holder began can no longer be going on.
 

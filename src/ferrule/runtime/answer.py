@@ -38,8 +38,8 @@ async def asked(ask: OnRequest, request: Request) -> Answer | None:
 
     Since 0.1.
     """
-    if _has_expired(request):
-        return _nobodys(request)
+    if (late := expired(request)) is not None:
+        return late
     limit = asyncio.timeout(None if request.expiresAt is None else seconds_until(request.expiresAt))
     try:
         async with limit:
@@ -51,7 +51,7 @@ async def asked(ask: OnRequest, request: Request) -> Answer | None:
         return _nobodys(request)
     if answer is None:
         return None
-    return _nobodys(request) if _has_expired(request) else fitting(answer, request)
+    return expired(request) or fitting(answer, request)
 
 
 def fitting(answer: Any, request: Request) -> Answer:
@@ -93,8 +93,16 @@ def seconds_until(time: str) -> float:
     return (parse_time(time) - dt.datetime.now(dt.UTC)).total_seconds()
 
 
-def _has_expired(request: Request) -> bool:
-    return request.expiresAt is not None and seconds_until(request.expiresAt) <= 0
+def expired(request: Request) -> Answer | None:
+    """What is taken for the answer once the time for one is over; None before that.
+
+    Args:
+        request: The request.
+
+    Since 0.1.
+    """
+    is_over = request.expiresAt is not None and seconds_until(request.expiresAt) <= 0
+    return _nobodys(request) if is_over else None
 
 
 def _nobodys(request: Request) -> Answer:

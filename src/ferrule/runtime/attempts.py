@@ -150,6 +150,20 @@ class Attempts:
             result = await self._unsettled(doubt, attempt, dead=True)
         return await self.settle(attempt + 1) if result is None else await self._end(result)
 
+    def begun_before(self, found: Found) -> None:
+        """Keep in mind that the call may have had its effect in another process, for a run that ends without asking.
+
+        Args:
+            found: What the records tell.
+        """
+        run, tool = self._run, self._tool
+
+        async def look(doubt: ToolResult) -> ToolResult:
+            await run.journal.quiet(found.holder, found.at + tool.timeout)
+            return await checked(tool, self._text, self._context(found.attempt), doubt)
+
+        run.effects.begin(self._command.op, None if tool.check is None else look)
+
     async def _ask(self, request: Request, why: str, attempt: int) -> Answer | None:
         arguments = changed(self._text, self._command.call.arguments)
         return await self._run.questions.ask(self._command.op, request, why, attempt, arguments, self._memory()[1])

@@ -289,6 +289,28 @@ def call_tool(run: Driver, command: CallTool) -> Any:
     return _guarded(run, command, tool, values, text)
 
 
+def begun_before(run: Driver, command: CallTool) -> None:
+    """Keep in mind that a call, or one of a run that it is, may have had its effect in another process.
+
+    Args:
+        run: The run, which ends without going on with the call.
+        command: The command.
+    """
+    found = run.found.get(command.op)
+    tool: Tool = command.tool
+    if found is None or command.given is not None:
+        return
+    if tool.runs == "run":
+        within = f"{run.path}{command.op}/"
+        begun = [r.body for r in run.records if r.type == "tool.intended" and r.body["op"].startswith(within)]
+        inner = [cast("Any", tool).agent.tools.find(body["tool"]) for body in begun]
+        if any(one is None or one.effect == "once" for one in inner):
+            run.effects.begin(command.op, None)
+    elif tool.effect == "once" and (found.begun or found.why == "outcome"):
+        values, text = read(tool.parameters, found.arguments or command.call.arguments, omit_blank=tool.omit_blank)
+        Attempts(run, command, tool, values, text).begun_before(found)
+
+
 async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:
     """A call with hooks or an approval."""
     call = command.call

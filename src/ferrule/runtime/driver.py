@@ -36,7 +36,7 @@ from ferrule.message import Call, ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
 from ferrule.result import ToolResult
 from ferrule.runtime.answer import PARKED, OnRequest, seconds_until
-from ferrule.runtime.dispatch import Hooks, Raised, call_model, call_tool, runs_of
+from ferrule.runtime.dispatch import Hooks, Raised, begun_before, call_model, call_tool, runs_of
 from ferrule.runtime.doubt import Effects
 from ferrule.runtime.event import Event, EventType, event
 from ferrule.runtime.info import RunInfo
@@ -81,8 +81,8 @@ class Driver:
 
     __slots__ = (
         "_before", "_cancelled_by", "_done", "_ended", "_flying", "_leaving", "_open", "_outer", "_ready", "_task",
-        "_wake", "at", "definition", "effects", "found", "heard", "hooks", "info", "journal", "listener", "loop",
-        "machine", "options", "path", "questions", "records", "result", "stream", "trace", "variables",
+        "_told", "_wake", "at", "definition", "effects", "found", "heard", "hooks", "info", "journal", "listener",
+        "loop", "machine", "options", "path", "questions", "records", "result", "stream", "trace", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -122,6 +122,7 @@ class Driver:
         self._before = 0  # how often the task had been cancelled before it came to drive this run
         self._ended = False  # whether what is in flight has been told to end
         self._leaving = False
+        self._told = False  # whether its records say that it was cancelled
         self._task: asyncio.Task[Any] | None = None
         self.effects = Effects(None if outer is None else partial(outer.effects.begin, at))
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
@@ -160,7 +161,7 @@ class Driver:
                     return await self._result(failed)
                 if self._is_told():
                     raise asyncio.CancelledError
-            finish = await (self._drive(commands) if self.cancelled_by is None else self._cancel(commands))
+            finish = await (self._drive(commands) if self.cancelled_by is None else self._stop(commands))
         except asyncio.CancelledError:
             if self.leaving:
                 await self._let_go(LAST_GRACE)
@@ -191,7 +192,7 @@ class Driver:
         except NonDeterminism as error:
             return Finish("blocked", error=str(error), reason="nondeterminism")
         self.found = told.found
-        self._cancelled_by = told.cancelled_by
+        self._cancelled_by, self._told = told.cancelled_by, told.cancelled_by is not None
         return told.finish or told.commands
 
     def cancel(self, by: str) -> None:
@@ -520,6 +521,14 @@ class Driver:
             inside = any(runs_of(self._open[op]) == "run" for op in self._flying)
             await asyncio.wait(tasks, timeout=grace * 2 if inside else grace)
 
+    async def _stop(self, commands: Sequence[Command]) -> Finish:
+        """Settle what a cancelled run had commanded before it came here; nothing of it is made."""
+        for command in commands:
+            if type(command) is CallTool:
+                self._open[command.op] = command
+                begun_before(self, command)
+        return await self._cancel([command for command in commands if type(command) is not CallTool])
+
     async def _cancel(self, commands: Sequence[Command] = ()) -> Finish:
         """End what is in flight and settle it, so that the history is paired; start none of the commands given."""
         for grace in (GRACE, LAST_GRACE):
@@ -528,12 +537,12 @@ class Driver:
                 break
             except asyncio.CancelledError:  # once more, by somebody who waits no longer
                 continue
-        by = self.cancelled_by or ""
-        at = self.journal.append("cancel.requested", by)
+        by, todo = self.cancelled_by or "", deque[Command]()
+        if not self._told:
+            todo.extend(self.machine.on(Completion("", self.journal.append("cancel.requested", by), Cancelled(by))))
         landed = {command.op: outcome for command, outcome in (*self._ready, *self._done)}
         landed |= await self.effects.checked([(c, self._goes_on(c)) for c in self._open.values()], GRACE)
-        todo = deque([*self.machine.on(Completion("", at, Cancelled(by))), *commands])
-        todo.extend(self._open.values())
+        todo.extend([*commands, *self._open.values()])
         while todo:
             command = todo.popleft()
             if isinstance(command, Finish):

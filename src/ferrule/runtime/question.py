@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ferrule.lazy import LazyModule
-from ferrule.runtime.answer import OnRequest, asked
+from ferrule.runtime.answer import OnRequest, asked, expired
 from ferrule.runtime.event import Event
 from ferrule.suspension import Answer, Request, parse_time, with_digest
 
@@ -104,7 +104,7 @@ class Questions:
         Since 0.1.
         """
         if self._on_request is None:
-            return None
+            return expired(request)
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:

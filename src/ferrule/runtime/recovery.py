@@ -140,6 +140,23 @@ def recover(machine: Machine, commands: Sequence[Command], records: Iterable[Rec
     return told
 
 
+def open_requests(records: Iterable[Record]) -> set[str]:
+    """Ids of the requests that wait for an answer, those of runs inside included.
+
+    Args:
+        records: The records of the whole run, in order.
+
+    Since 0.1.
+    """
+    waiting: dict[str, str] = {}  # by op, with its path
+    for record in records:
+        if record.type == "wait.opened":
+            waiting[record.body["op"]] = record.body["request"].id
+        elif record.type in ("wait.answered", "tool.settled"):
+            waiting.pop(record.body["op"], None)
+    return set(waiting.values())
+
+
 def _local(op: str | None, path: str) -> str | None:
     """An op of this very run, without its path; None for one of another run."""
     if op is None or not op.startswith(path):

@@ -20,7 +20,8 @@ from ferrule.runtime.answer import OnRequest
 from ferrule.runtime.driver import Driver, Listener
 from ferrule.runtime.info import RunInfo, new_run_id
 from ferrule.runtime.outcome import RunResult
-from ferrule.runtime.recovery import recover
+from ferrule.runtime.recovery import open_requests, recover
+from ferrule.strict_json import parse
 
 if TYPE_CHECKING:
     import asyncio
@@ -155,8 +156,11 @@ class Worker:
     async def _read_letters(self) -> None:
         """A cancellation ends a run at once; all else waits until the run parks."""
         for run_id, (_, driver) in list(self._driving.items()):
-            if driver is not None and any(letter.kind == "cancel" for letter in await self._store.letters(run_id)):
-                driver.cancel("outside")
+            letters = await self._store.letters(run_id) if driver is not None else ()
+            letter = next((letter for letter in letters if letter.kind == "cancel"), None)
+            if driver is not None and letter is not None:
+                driver.journal.forget(letter.id)
+                driver.cancel(parse(letter.body)["by"])
 
     # -- driving ------------------------------------------------------------------------------------------------
 
@@ -315,7 +319,8 @@ class Worker:
         journal = HeldJournal(self._store, held, self)
         if records is None:
             records = await self.records(held.run_id)
-            letters = [journal.take_in(letter) for letter in await self._store.letters(held.run_id)]
+            waiting = open_requests(records)
+            letters = [journal.take_in(letter, waiting) for letter in await self._store.letters(held.run_id)]
             records += [record for record in letters if record is not None]
         started = records[0].body
         definition = self._definition(started["definition"])

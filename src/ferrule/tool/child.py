@@ -10,7 +10,10 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import select
+import signal
 import sys
+import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -122,6 +125,18 @@ def _unheard(progress: object) -> None:
     """Leave what a generator reports here: nothing but the answer goes out."""
 
 
+def _end_with_caller(channel: int) -> None:
+    """End this process group once nobody hears the answer: a caller that died cannot end it any more.
+
+    What the call began must not go on then: whoever takes the caller's work over asks whether it has happened, and may
+    make the call again.
+    """
+    poll = select.poll()
+    poll.register(channel, 0)  # the hang-up is told in any case
+    poll.poll()
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
 def main(address: str) -> None:
     """Answer one call: arguments from standard input, the answer to what is standard output now.
 
@@ -132,5 +147,7 @@ def main(address: str) -> None:
     """
     channel = os.dup(1)
     os.dup2(2, 1)
+    if hasattr(select, "poll") and os.getpgrp() == os.getpid():
+        threading.Thread(target=_end_with_caller, args=(channel,), daemon=True).start()
     with os.fdopen(channel, "wb") as out:
         out.write(dumps(answer(address, sys.stdin.buffer.read())))

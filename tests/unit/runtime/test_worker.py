@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 import os
 import subprocess
@@ -14,14 +15,15 @@ from typing import Any
 
 import pytest
 
-from ferrule import Agent, tool
+from ferrule import Agent, Answer, Context, Request, tool
 from ferrule.agent.loop import RunInput
 from ferrule.errors import LeaseLost, StoreError
 from ferrule.journal.alive import about_me, is_dead
 from ferrule.journal.sqlite import MemoryStore
 from ferrule.journal.store import Batch, Held, NewRun
-from ferrule.message import ModelMessage, user
+from ferrule.message import ModelMessage, ToolMessage, user
 from ferrule.runtime import worker as worker_module
+from ferrule.runtime.inbox import Inbox
 from ferrule.runtime.worker import Worker
 from ferrule.testing import call
 
@@ -193,3 +195,67 @@ def test_a_process_is_dead_that_nobody_has_buried() -> None:
 def test_a_pid_that_another_process_has_now_proves_death() -> None:
     assert is_dead({**about_me(), "start": 1})
     assert not is_dead(about_me())
+
+
+# -- requests ---------------------------------------------------------------------------------------------------
+
+
+def asker(expires: Callable[[], str | None] = lambda: None) -> Agent[Any, Any]:
+    @tool(effect="read")
+    async def ask(ctx: Context, what: str) -> str:
+        """Ask."""
+        return str(ctx.ask("question", what, expiresAt=ctx.state.setdefault("ends", expires())).data)
+
+    turns: list[Any] = [[call("ask", {"what": "first"})], [call("ask", {"what": "second"})], "done"]
+    return Agent("a", lambda r: turns[sum(isinstance(m, ModelMessage) for m in r.messages)], tools=[ask])
+
+
+def test_an_answer_to_a_request_that_was_answered_otherwise_meanwhile_is_left() -> None:
+    async def main() -> str:
+        store = MemoryStore()
+        await store.open()
+        inbox = Inbox(store)
+
+        async def answering(request: Request) -> Answer | None:
+            if request.prompt == "second":
+                return None
+            while not await inbox.requests():  # it is on its way into the store
+                await asyncio.sleep(0)
+            given = Answer(request.id, ok=True, data={"by": "somebody else"})
+            await inbox.answer(request.id, given, by="eve", channel="test")
+            return Answer(request.id, ok=True, data={"by": "me"})
+
+        async with Worker(store, {"a": asker()}, poll=0.001) as worker:
+            run_id = (await worker.run("a", RunInput(user("go")), on_request=answering)).run_id
+            worker.start()
+            async with asyncio.timeout(20):
+                while await store.letters(run_id) or (await store.entry(run_id)).state == "running":  # pyright: ignore
+                    await asyncio.sleep(0.002)
+            (second,) = await inbox.requests()
+            await inbox.answer(second.request_id, Answer(second.request_id, ok=True), by="eve", channel="test")
+            async with asyncio.timeout(20):
+                while await store.letters(run_id) or (await store.entry(run_id)).state != "done":  # pyright: ignore
+                    await asyncio.sleep(0.002)
+            return (await worker.result(run_id)).status
+
+    assert asyncio.run(main()) == "done"
+
+
+def test_a_request_that_nobody_answers_in_time_settles_its_call_as_expired() -> None:
+    def soon() -> str:
+        return (dt.datetime.now(dt.UTC) + dt.timedelta(seconds=0.05)).isoformat()
+
+    async def main() -> tuple[str, list[str]]:
+        store = MemoryStore()
+        await store.open()
+        async with Worker(store, {"a": asker(soon)}, poll=0.001) as worker:
+            run_id = (await worker.run("a", RunInput(user("go")))).run_id
+            worker.start()
+            async with asyncio.timeout(20):
+                while (await store.entry(run_id)).state in ("running", "suspended"):  # pyright: ignore
+                    await asyncio.sleep(0.002)
+            result = await worker.result(run_id)
+            return result.status, [m.output for m in result.messages if isinstance(m, ToolMessage)]
+
+    said = "Tool 'ask' was not called; nobody answered in time."
+    assert asyncio.run(main()) == ("done", [said, said])
