@@ -21,6 +21,7 @@ from ferrule.runtime.driver import Driver, Listener
 from ferrule.runtime.info import RunInfo, new_run_id
 from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.recovery import recover
+from ferrule.strict_json import parse
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,7 +34,7 @@ LEASE = 10.0
 BEAT = 3.0
 MARGIN = 2.0  # seconds of the lease that must be left for an effect to be started
 POISON = 5
-STOP = 10.0
+STOP = 5.0  # seconds for runs to end; with the grace of calls that are cut then, ten in all
 _REF = re.compile(rb'"ref":"([0-9a-f]{64})"')
 
 
@@ -59,6 +60,7 @@ class Worker:
         self._lease = lease
         self._poll = poll
         self._until = 0.0
+        self._takes = False
         self._beating: asyncio.Task[None] | None = None
         self._polling: asyncio.Task[None] | None = None
         self._driving: dict[str, tuple[asyncio.Task[Any], Driver | None]] = {}
@@ -66,8 +68,9 @@ class Worker:
     async def __aenter__(self) -> Worker:
         """Begin to be alive."""
         self._renew()
-        await self._store.enlist(self.id, {"host": socket.gethostname(), "pid": os.getpid(), "lease": self._lease})
+        await self._enlist()
         self._beating = asyncio.create_task(self._beat())
+        self._polling = asyncio.create_task(self._look())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -84,6 +87,10 @@ class Worker:
         await self._store.retire(self.id)
 
     # -- being alive --------------------------------------------------------------------------------------------
+
+    async def _enlist(self) -> None:
+        about = {"host": socket.gethostname(), "pid": os.getpid(), "lease": self._lease}
+        await self._store.enlist(self.id, {**about, "takes": list(self._definitions) if self._takes else []})
 
     def _renew(self) -> None:
         self._until = time.monotonic() + self._lease
@@ -109,14 +116,19 @@ class Worker:
 
     def start(self) -> None:
         """Look for runs that are due, again and again, until the end of the `async with` block."""
-        if self._polling is None:
-            self._polling = asyncio.create_task(self._look())
+        self._takes = True
 
     async def _look(self) -> None:
+        """Look for runs that are due, if it takes any; for letters to those that it drives in any case."""
+        told = False
         while True:
             try:
-                for held in await self._store.claim(self.id, list(self._definitions), 100, self._lease):
-                    self._take(held)
+                if self._takes:
+                    if not told:
+                        await self._enlist()
+                        told = True
+                    for held in await self._store.claim(self.id, list(self._definitions), 100, self._lease):
+                        self._take(held)
                 await self._read_letters()
             except StoreError as error:
                 logging.getLogger("ferrule.worker").warning("looking for runs failed: %s", error)
@@ -125,8 +137,10 @@ class Worker:
     async def _read_letters(self) -> None:
         """A cancellation ends a run at once; all else waits until the run parks."""
         for run_id, (_, driver) in list(self._driving.items()):
-            if driver is not None and any(letter.kind == "cancel" for letter in await self._store.letters(run_id)):
-                driver.cancel("outside")
+            letters = await self._store.letters(run_id) if driver is not None else ()
+            by = next((parse(letter.body).get("by") for letter in letters if letter.kind == "cancel"), None)
+            if driver is not None and by is not None:
+                driver.cancel(by)
 
     # -- driving ------------------------------------------------------------------------------------------------
 
