@@ -6,6 +6,7 @@ stands, as git finds its repository:
     app = "shop.main:app"        # an App, an Agent, a Toolset or a tool
     modules = ["shop.tools"]     # or instead: every tool and agent at the top level of these modules
     paths = ["src"]              # put on sys.path, relative to the file; default the file's folder
+    store = ".ferrule/runs.db"   # where durable runs live, relative to the file
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from ferrule.tool.toolset import Toolset
 if TYPE_CHECKING:
     from typing import TypeGuard
 
+    from ferrule import message
     from ferrule.agent import loop
     from ferrule.agent.agent import Agent
     from ferrule.agent.loop import Limits
@@ -49,7 +51,8 @@ if TYPE_CHECKING:
     from ferrule.runtime.worker import Worker
 
     AnyAgent = Agent[Any, Any]
-else:  # tools alone need none of what agents are made of
+else:  # tools alone need nothing of what runs are made of
+    message = LazyModule("ferrule.message")
     loop = LazyModule("ferrule.agent.loop")
     sqlite = LazyModule("ferrule.journal.sqlite")
     inbox = LazyModule("ferrule.runtime.inbox")
@@ -58,7 +61,8 @@ else:  # tools alone need none of what agents are made of
 T = TypeVar("T")
 
 PROJECT_FILE: Final = "ferrule.toml"
-_KEYS: Final = ("app", "modules", "paths")
+DEFAULT_STORE: Final = Path(".ferrule", "runs.db")
+_KEYS: Final = ("app", "modules", "paths", "store")
 _NOT_THEIRS: Final = (Path(__file__).parent, Path(importlib.__file__).parent)
 _PYTHON_FILE: Final = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[\w.]+))?")
 
@@ -129,6 +133,11 @@ class App:
     # -- durable runs -------------------------------------------------------------------------------------------
 
     @property
+    def is_durable(self) -> bool:
+        """Whether it has a store, so that its runs outlive the process."""
+        return self._store is not None
+
+    @property
     def store(self) -> Store:
         """Where its runs live.
 
@@ -164,8 +173,8 @@ class App:
         finally:
             self._users -= 1
             if not self._users:
-                ended, self._worker = self._worker, None
-                await ended.__aexit__()
+                ending, self._worker = self._worker, None
+                await ending.__aexit__()
                 await self.store.close()
 
     async def run(
@@ -202,10 +211,10 @@ class App:
             StoreError: The store cannot be used, or another worker has taken the run.
         """
         self.agent(name)
-        async with self.working(takes=False) as working:
-            return await working.run(
+        async with self.working(takes=False) as mine:
+            return await mine.run(
                 name,
-                loop.RunInput(loop.user(prompt)),
+                loop.RunInput(message.user(prompt)),
                 context=context,
                 options={"limits": limits} if limits is not None else None,
                 key=idempotency_key,
@@ -234,6 +243,7 @@ class Project:
         app: `module:name` of the app; "" when `modules` are given.
         modules: Modules whose tools and agents are offered.
         paths: Folders for `sys.path`.
+        store: The file where durable runs live, if it names one.
 
     Since 0.1.
     """
@@ -242,6 +252,7 @@ class Project:
     app: str
     modules: tuple[str, ...]
     paths: tuple[Path, ...]
+    store: Path | None = None
 
 
 def load_app(start: Path, *, target: str | None = None) -> App:
@@ -272,6 +283,18 @@ def load_app(start: Path, *, target: str | None = None) -> App:
     return _from_project(read_project(file))
 
 
+def stored(app: App, store: Store | str | Path) -> App:
+    """The same tools and agents, whose runs live in a store.
+
+    Args:
+        app: The app.
+        store: As for `App`.
+
+    Since 0.1.
+    """
+    return App(tools=app.tools, agents=app.agents.values(), store=store)
+
+
 def find_project(start: Path) -> Path | None:
     """The nearest `ferrule.toml` upward from a folder, or None.
 
@@ -282,6 +305,24 @@ def find_project(start: Path) -> Path | None:
     """
     here = start.absolute()
     return next((file for folder in (here, *here.parents) if (file := folder / PROJECT_FILE).is_file()), None)
+
+
+def default_store(start: Path, *, target: str | None = None) -> Path:
+    """Where durable runs live when nothing says so: in `.ferrule`, beside the project's file.
+
+    Args:
+        start: Where to look for it, as for `load_app`; the place itself where there is none.
+        target: As for `load_app`.
+
+    Since 0.1.
+    """
+    named = None if target is None else start / target
+    if named is not None and (named / PROJECT_FILE).is_file():
+        return named / DEFAULT_STORE
+    if named is not None and named.suffix == ".toml":
+        return named.parent / DEFAULT_STORE
+    file = find_project(start)
+    return (start if file is None else file.parent) / DEFAULT_STORE
 
 
 # -- ferrule.toml -----------------------------------------------------------------------------------------------
@@ -304,15 +345,15 @@ def read_project(file: Path) -> Project:
             close = difflib.get_close_matches(key, _KEYS, n=1)
             mend = f"Did you mean {close[0]!r}?" if close else f"Use {', '.join(_KEYS)}."
             raise ConfigurationError(f"{file}: unknown key {key!r}. {mend}")
-    app, modules = told.get("app"), _texts(file, told, "modules", '["pkg.tools"]')
-    if app is not None and not (isinstance(app, str) and app.strip()):
-        raise ConfigurationError(f"{file}: key 'app' must be text. Write for example app = \"pkg.main:app\".")
+    app, store = _text(file, told, "app", "pkg.main:app"), _text(file, told, "store", DEFAULT_STORE.as_posix())
+    modules = _texts(file, told, "modules", '["pkg.tools"]')
     if (app is None) == (not modules):
         found = (
             "neither 'app' nor 'modules' names anything" if app is None else "'app' and 'modules' exclude each other"
         )
         raise ConfigurationError(f'{file}: {found}. Write either app = "pkg.main:app" or modules = ["pkg.tools"].')
-    return Project(file, app or "", modules, _folders(file, _texts(file, told, "paths", '["src"]') or (".",)))
+    folders = _folders(file, _texts(file, told, "paths", '["src"]') or (".",))
+    return Project(file, app or "", modules, folders, None if store is None else file.absolute().parent / store)
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -326,6 +367,13 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise ConfigurationError(
             f"{file} cannot be read: {error.strerror}. Name another file, or mend its rights."
         ) from error
+
+
+def _text(file: Path, told: Mapping[str, Any], key: str, example: str) -> str | None:
+    given = told.get(key)
+    if given is not None and not (isinstance(given, str) and given.strip()):
+        raise ConfigurationError(f'{file}: key {key!r} must be text. Write for example {key} = "{example}".')
+    return given
 
 
 def _texts(file: Path, told: Mapping[str, Any], key: str, example: str) -> tuple[str, ...]:
@@ -348,10 +396,12 @@ def _folders(file: Path, names: Sequence[str]) -> tuple[Path, ...]:
 def _from_project(project: Project) -> App:
     _put_on_path(project.paths)
     where = f"{project.file}: key 'app'" if project.app else f"{project.file}: key 'modules'"
-    if not project.app:
-        return _offered([_module(name, where) for name in project.modules], where)
-    name, _, attribute = project.app.partition(":")
-    return _one(_module(name, where), attribute, where)
+    if project.app:
+        name, _, attribute = project.app.partition(":")
+        app = _one(_module(name, where), attribute, where)
+    else:
+        app = _offered([_module(name, where) for name in project.modules], where)
+    return app if project.store is None or app.is_durable else stored(app, project.store)
 
 
 # -- targets ----------------------------------------------------------------------------------------------------
@@ -487,8 +537,14 @@ def _offered(modules: Sequence[ModuleType], where: str) -> App:
     if not found and not agents:
         names = ", ".join(repr(m.__name__) for m in modules)
         raise ConfigurationError(f"{where}: there is no tool and no agent in {names}. {_mend_of(tops)}")
+    stores = {id(a.store): a.store for _, a in apps if a.is_durable}
+    if len(stores) > 1:
+        raise ConfigurationError(f"{where}: there are Apps with different stores. Name one, as module:name.")
+    store = next(iter(stores.values()), None)
     try:
-        return App(tools=_by_name(found, "tools", where), agents=_by_name(agents, "agents", where).values())
+        return App(
+            tools=_by_name(found, "tools", where), agents=_by_name(agents, "agents", where).values(), store=store
+        )
     except ToolNameError as error:
         raise ConfigurationError(f"{where}: {error}") from error
 

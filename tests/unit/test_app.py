@@ -140,7 +140,7 @@ def test_paths_are_relative_to_the_file_and_default_to_its_folder(tmp_path: Path
     ("text", "says"),
     [
         ('modulse = ["x"]', "unknown key 'modulse'. Did you mean 'modules'?"),
-        ('colour = "red"', "unknown key 'colour'. Use app, modules, paths."),
+        ('colour = "red"', "unknown key 'colour'. Use app, modules, paths, store."),
         ('modules = "x"', "key 'modules' must be a list of texts. Write for example modules = [\"pkg.tools\"]."),
         ("modules = [1]", "key 'modules' must be a list of texts."),
         ("app = 1", "key 'app' must be text. Write for example app = \"pkg.main:app\"."),

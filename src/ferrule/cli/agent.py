@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -14,18 +16,21 @@ from ferrule.cli.envelope import event_data, run_data
 from ferrule.cli.failure import ExitCode, Interrupted, exit_code_of
 from ferrule.cli.output import Format, json_text, printable
 from ferrule.cli.progress import Progress
-from ferrule.cli.session import Session, command
+from ferrule.cli.session import Session, command, settle_lines
+from ferrule.cli.store import durable_app
 from ferrule.errors import UsageError
 from ferrule.lazy import LazyModule
 from ferrule.suspension import Answer, Request
 
 if TYPE_CHECKING:
     from ferrule.agent import agent as agents
-    from ferrule.app import AnyAgent
+    from ferrule.app import AnyAgent, App
+    from ferrule.runtime import event as events
     from ferrule.runtime.event import Event
     from ferrule.runtime.outcome import RunResult
 else:
     agents = LazyModule("ferrule.agent.agent")
+    events = LazyModule("ferrule.runtime.event")
 
 NameArgument = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, as `ferrule doctor` lists it.")]
 _PIECES: Final = ("text", "reasoning", "call")
@@ -40,52 +45,68 @@ def register_agent(root: typer.Typer) -> None:
 
     Since 0.1.
     """
+    command(root, "run")(_run_agent)
+    command(root, "chat")(_chat)
 
-    @command(root, "run")
-    def _run(  # pyright: ignore[reportUnusedFunction]
-        session: Session,
-        name: NameArgument,
-        given: Annotated[
-            str,
-            typer.Option("--input", metavar="TEXT", help="What it is asked: text, @FILE, or - for standard input."),
-        ],
-        stream: Annotated[bool, typer.Option("--stream", help="Write the answer while it comes.")] = False,
-    ) -> ExitCode:
-        """Run an agent and show its answer. Nothing is stored.
 
-        What it does is told on standard error while it goes on.
+def _run_agent(
+    session: Session,
+    name: NameArgument,
+    given: Annotated[
+        str,
+        typer.Option("--input", metavar="TEXT", help="What it is asked: text, @FILE, or - for standard input."),
+    ],
+    stream: Annotated[bool, typer.Option("--stream", help="Write the answer while it comes.")] = False,
+    durable: Annotated[
+        bool | None,
+        typer.Option("--durable/--memory", help="Keep the run in the store; default where a store is named."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Idempotency key: a second start with it shows the first run.")
+    ] = None,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="KEY=VALUE", help="A word to find the run by. Repeatable.")
+    ] = None,
+) -> ExitCode:
+    """Run an agent and show its answer.
 
-        The exit code is 0 when the run is done, 1 when it failed or hit a limit, 5 when it waits for an answer that
-        nobody can give here, and 130 after Ctrl-C.
-        """
-        agent = session.load().agent(name)
-        prompt = _prompt(given)
-        _settle_format(session, stream, "--stream writes while the answer comes, and -o json is one object at the end")
-        with Screen(session, agent, stream) as screen:
-            result, interrupted = screen.run(prompt)
-            screen.show(result)
-        if interrupted and result.status == "cancelled":
-            raise Interrupted(screen.interrupted(result))
-        return exit_code_of(result)
+    What it does is told on standard error while it goes on. A durable run is kept in the store: what it waits for
+    can be answered later, and a worker goes on with it.
 
-    @command(root, "chat")
-    def _chat(session: Session, name: NameArgument) -> ExitCode:  # pyright: ignore[reportUnusedFunction]
-        """Talk to an agent, a line at a time. Nothing is stored.
+    The exit code is 0 when the run is done, 1 when it failed or hit a limit, 5 when it waits for an answer that
+    nobody can give here, and 130 after Ctrl-C.
+    """
+    app = session.load()
+    agent = app.agent(name)
+    prompt = _prompt(given)
+    if stream:
+        settle_lines(session, "--stream writes while the answer comes, and -o json is one object at the end")
+    kept = _kept(session, app, durable, stream, key, tags)
+    with Screen(session, agent, stream, kept) as screen:
+        result, interrupted = screen.run(prompt)
+        screen.show(result)
+    if interrupted and result.status == "cancelled":
+        raise Interrupted(screen.interrupted(result))
+    return exit_code_of(result)
 
-        /quit or the end of the input ends it. Ctrl-C ends what the agent is doing, not the chat.
-        """
-        agent = session.load().agent(name)
-        _settle_format(session, True, "a chat has many answers, and -o json is one object")
-        session.note(f"{agent.name} ({agent.models[0].name}) listens. {_QUIT} or Ctrl-D ends the chat.")
-        conversation = agents.Session()
-        while (line := _next_line(session)) is not None:
-            if line:
-                with Screen(session, agent, stream=True) as screen:
-                    result, _ = screen.run(line, conversation)
-                    screen.show(result)
-                if result.status == "cancelled":
-                    session.say(screen.interrupted(result))
-        return ExitCode.DONE
+
+def _chat(session: Session, name: NameArgument) -> ExitCode:
+    """Talk to an agent, a line at a time. Nothing is stored.
+
+    /quit or the end of the input ends it. Ctrl-C ends what the agent is doing, not the chat.
+    """
+    agent = session.load().agent(name)
+    settle_lines(session, "a chat has many answers, and -o json is one object")
+    session.note(f"{agent.name} ({agent.models[0].name}) listens. {_QUIT} or Ctrl-D ends the chat.")
+    conversation = agents.Session()
+    while (line := _next_line(session)) is not None:
+        if line:
+            with Screen(session, agent, stream=True) as screen:
+                result, _ = screen.run(line, conversation)
+                screen.show(result)
+            if result.status == "cancelled":
+                session.say(screen.interrupted(result))
+    return ExitCode.DONE
 
 
 def _prompt(given: str) -> str:
@@ -99,12 +120,42 @@ def _prompt(given: str) -> str:
     return text
 
 
-def _settle_format(session: Session, stream: bool, why: str) -> None:
-    """Where answers are streamed, one object at the end is no form: lines take its place unless it was asked for."""
-    if stream and session.format is Format.JSON:
-        raise UsageError(f"{why}. Use -o jsonl.")
-    if stream and session.out.format is Format.JSON:
-        session.out.format = Format.JSONL
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How a run is kept in a store.
+
+    Args:
+        app: Has the store.
+        key: The idempotency key of its start.
+        tags: Words to find it by.
+
+    Since 0.1.
+    """
+
+    app: App
+    key: str | None
+    tags: Mapping[str, str]
+
+
+def _kept(
+    session: Session, app: App, durable: bool | None, stream: bool, key: str | None, tags: Sequence[str] | None
+) -> Kept | None:
+    """How the run is kept; None in memory."""
+    if durable is None:
+        durable = session.store is not None or app.is_durable
+    if not durable:
+        if key is not None or tags:
+            raise UsageError("--key and --tag are kept with a durable run. Say --durable.")
+        return None
+    if stream:
+        raise UsageError(
+            "--stream shows an answer while it comes, and a durable run tells of whole ones. Say --memory."
+        )
+    pairs = [tag.partition("=") for tag in tags or ()]
+    for word, equals, value in pairs:
+        if not (word and equals):
+            raise UsageError(f"--tag {word + equals + value!r} is no key=value. Write for example --tag env=test.")
+    return Kept(durable_app(session, app), key, {word: value for word, _, value in pairs})
 
 
 def _next_line(session: Session) -> str | None:
@@ -130,12 +181,15 @@ class Screen:
         session: Where to write.
         agent: What is run.
         stream: Whether pieces are written as they come.
+        kept: How the run is kept; None in memory.
 
     Since 0.1.
     """
 
-    def __init__(self, session: Session, agent: AnyAgent, stream: bool) -> None:
+    def __init__(self, session: Session, agent: AnyAgent, stream: bool, kept: Kept | None = None) -> None:
         """Show nothing yet."""
+        self._kept = kept
+        self._result: RunResult[Any] | None = None
         self._session = session
         self._agent = agent
         self._stream = stream
@@ -171,7 +225,9 @@ class Screen:
             Interrupted: They pressed it again.
         """
         try:
-            return self._session.run(self._follow(prompt, conversation))
+            kept = self._kept
+            work = self._follow(prompt, conversation) if kept is None else self._keep(kept, prompt)
+            return self._session.run(work)
         except KeyboardInterrupt:
             self._over = True
             raise Interrupted(self.interrupted()) from None
@@ -182,26 +238,55 @@ class Screen:
     async def _follow(self, prompt: str, conversation: agents.Session | None) -> tuple[RunResult[Any], bool]:
         on_request = self._answer if can_ask() else None
         interrupted = False
-        async with self._agent.stream(prompt, session=conversation, on_request=on_request) as events:
+        async with self._agent.stream(prompt, session=conversation, on_request=on_request) as going:
             while True:
                 try:
-                    event = await anext(events, None)
+                    event = await anext(going, None)
                 except asyncio.CancelledError:  # what asyncio makes of Ctrl-C; at the second one it ends the process
-                    if interrupted or self._over or events.driver is None:
+                    if interrupted or self._over or going.driver is None:
                         raise
                     interrupted = True
-                    self._progress.pause()
-                    start = "\n" if self._progress.is_quiet_now else ""  # somebody is being asked, on a line of its own
-                    self._session.note(f"{start}cancelling the run; Ctrl-C again ends it at once.")
-                    events.cancel("Ctrl-C")
+                    self._say_cancelling()
+                    going.cancel("Ctrl-C")
                     continue
                 if event is None:
-                    return events.result, interrupted
+                    return going.result, interrupted
                 self._hear(event)
+
+    async def _keep(self, kept: Kept, prompt: str) -> tuple[RunResult[Any], bool]:
+        """As `_follow`, for a run in a store."""
+        run = asyncio.ensure_future(
+            kept.app.run(
+                self._agent.name,
+                prompt,
+                idempotency_key=kept.key,
+                tags=kept.tags,
+                on_request=self._answer if can_ask() else None,
+                on_event=self._hear,
+            )
+        )
+        try:
+            return await asyncio.shield(run), False
+        except asyncio.CancelledError:
+            if run.done():
+                raise
+            self._say_cancelling()
+            run.cancel()
+            await asyncio.wait([run])
+            if self._result is None:  # it was shown before, or cannot be written
+                raise
+            return self._result, True
+
+    def _say_cancelling(self) -> None:
+        self._progress.pause()
+        start = "\n" if self._progress.is_quiet_now else ""  # somebody is being asked, on a line of its own
+        self._session.note(f"{start}cancelling the run; Ctrl-C again ends it at once.")
 
     def _hear(self, event: Event) -> None:
         if self._over:
             return
+        if event.type == "done" and not event.op:
+            self._result = event.value
         failure = event.result.failure if event.result is not None else None
         if failure is not None and failure.code == "outcome_unknown" and event.call is not None:
             self._unknown.append(event.call.name)
@@ -244,6 +329,8 @@ class Screen:
         """
         self._progress.pause()
         out = self._session.out
+        if self._lines and self._kept is not None and self._result is None:  # it had ended before, under this key
+            out.text(json_text(event_data(events.Event("done", value=result))))
         if out.format is Format.JSON:
             out.item(run_data(result), [])
         elif not self._lines and result.output and result.output != self._said:
@@ -253,6 +340,9 @@ class Screen:
         if result.status not in ("done", "cancelled"):
             alone = result.status == "suspended" and not can_ask()
             self._session.say(result.describe() + " There is no terminal to ask on." * alone)
+        if self._kept is not None:
+            more = " `ferrule answer` takes answers, and `ferrule work` goes on with it." * bool(result.requests)
+            self._session.note(f"run {result.run_id} is kept; `ferrule get {result.run_id}` shows it.{more}")
 
     def interrupted(self, result: RunResult[Any] | None = None) -> str:
         """What Ctrl-C left behind, in a sentence.
@@ -260,7 +350,8 @@ class Screen:
         Args:
             result: How the run ended, if it came to an end.
         """
-        run = f"; run {result.run_id} is cancelled" if result is not None else ""
+        left = "; the run is kept, and a worker goes on with it unless you cancel it" if self._kept is not None else ""
+        run = f"; run {result.run_id} is cancelled" if result is not None else left
         names = [*self._unknown, *self._flying.values()]
         return f"interrupted{run}{''.join(f'; the effect of tool {name!r} may have happened' for name in names)}."
 

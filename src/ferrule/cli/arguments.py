@@ -31,15 +31,9 @@ def read_arguments(schema: Schema, pairs: Sequence[str], given: str | None) -> d
     Since 0.1.
     """
     text = as_text(read_source(given, "--args-json") if given is not None else None)
-    try:
-        base = parse(text)
-    except JSONSyntaxError as error:
-        raise JSONSyntaxError(f"--args-json is not JSON: {error.reason}", error.line, error.column) from error
-    if not isinstance(base, dict):
-        raise UsageError(f'--args-json is {json_type(base)}, not an object. Write for example \'{{"name": "value"}}\'.')
+    arguments = _object(text, "--args-json")
     if not pairs:
         return text
-    arguments = cast("dict[str, Any]", base)
     seen: list[str] = []
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -50,6 +44,32 @@ def read_arguments(schema: Schema, pairs: Sequence[str], given: str | None) -> d
         _put(arguments, schema, key, value, seen)
         seen.append(key)
     return arguments
+
+
+def read_object(given: str, option: str) -> dict[str, Any]:
+    """The JSON object that an option gives: itself, in `@file`, or `-` for standard input.
+
+    Args:
+        given: The option's value.
+        option: Its name, for the error.
+
+    Raises:
+        UsageError: A file that cannot be read, or JSON that is no object.
+        JSONSyntaxError: It is no JSON.
+
+    Since 0.1.
+    """
+    return _object(read_source(given, option), option)
+
+
+def _object(text: str | bytes, option: str) -> dict[str, Any]:
+    try:
+        found = parse(text)
+    except JSONSyntaxError as error:
+        raise JSONSyntaxError(f"{option} is not JSON: {error.reason}", error.line, error.column) from error
+    if not isinstance(found, dict):
+        raise UsageError(f'{option} is {json_type(found)}, not an object. Write for example \'{{"name": "value"}}\'.')
+    return cast("dict[str, Any]", found)
 
 
 def read_source(given: str, option: str) -> str | bytes:

@@ -61,8 +61,7 @@ async def ask_on_terminal(session: Session, request: Request) -> Answer | None:
 
     Since 0.1.
     """
-    for line in _shown(request):
-        session.say(line)
+    say_shown(session, request)
     _forget_typed()
     schema = _schema_of(request)
     if request.kind not in _ASK_FOR_DATA:
@@ -79,6 +78,22 @@ async def ask_on_terminal(session: Session, request: Request) -> Answer | None:
     if not given:
         return Answer(request.id, ok=False, reason="declined", digest=request.digest)
     return Answer(request.id, ok=True, data=given, digest=request.digest)
+
+
+def say_shown(session: Session, request: Request, instead: Mapping[str, Any] | None = None) -> None:
+    """Show a request whole, its arguments and preview included.
+
+    Args:
+        session: Where to show it.
+        request: The request.
+        instead: Arguments that somebody would approve in place of those asked about.
+
+    Since 0.1.
+    """
+    for line in _shown(request):
+        session.say(line)
+    if instead is not None:
+        session.say(f"arguments instead: {_as_text(instead)}")
 
 
 def _shown(request: Request) -> list[str]:

@@ -19,12 +19,13 @@ from rich.console import Console
 from rich.text import Text
 
 from ferrule.cli.output import Format, NotWritten, discard, json_text, printable
-from ferrule.errors import FerruleError, JSONSyntaxError
+from ferrule.errors import AnswerRefused, FerruleError, JSONSyntaxError, StoreError
 from ferrule.exception import describe_exception
 from ferrule.redact import scrub
 from ferrule.result import ToolResult
 
 if TYPE_CHECKING:
+    from ferrule.journal.store import State
     from ferrule.machine import Status
     from ferrule.runtime.outcome import RunResult
 
@@ -38,10 +39,19 @@ class ExitCode(IntEnum):
     DONE = 0
     FAILED = 1
     USAGE = 2
+    STORE = 4
     SUSPENDED = 5
     CANCELLED = 6
+    CONFLICT = 8
     BLOCKED = 9
     INTERRUPTED = 130
+
+
+class Conflict(FerruleError):
+    """What is asked for does not go with how things stand by now.
+
+    Since 0.1.
+    """
 
 
 class Interrupted(Exception):
@@ -89,10 +99,20 @@ _TITLES: Final = {
     "tool_definition": "A tool is declared wrongly",
     "tool_name": "Two tools share a name",
     "invalid_json": "The text is not JSON",
+    "request": "The answer does not fit",
+    "store": "The store of runs cannot be used",
+    "lease_lost": "Another worker has taken the run",
+    "conflict": "It does not go with how things stand",
+    "answer_refused": "The answer was not taken",
+    "already_answered": "Somebody has answered otherwise",
     "io": "A file or stream cannot be used",
     "interrupted": "Interrupted",
     "internal": "Unexpected error",
 }
+
+
+# Errors of ours that are neither usage nor invalid input.
+_ENDS: Final = {StoreError: ExitCode.STORE, AnswerRefused: ExitCode.CONFLICT, Conflict: ExitCode.CONFLICT}
 
 
 def problem_of(error: BaseException) -> Problem:
@@ -112,7 +132,8 @@ def _read(error: BaseException) -> tuple[str, str, ExitCode]:
         return "usage", _with_help(error), ExitCode.USAGE
     if isinstance(error, FerruleError):
         word = "InvalidJSON" if isinstance(error, JSONSyntaxError) else type(error).__name__.removesuffix("Error")
-        return _CAMEL.sub("_", word).lower(), str(error), ExitCode.USAGE
+        exit_code = next((code for kind, code in _ENDS.items() if isinstance(error, kind)), ExitCode.USAGE)
+        return _CAMEL.sub("_", word).lower(), str(error), exit_code
     if isinstance(error, Interrupted):
         return "interrupted", str(error), ExitCode.INTERRUPTED
     if isinstance(error, OSError):
@@ -158,7 +179,7 @@ def report(error: BaseException, *, format: Format | None, verbose: bool) -> Exi
     return problem.exit_code
 
 
-_CODES: Final[dict[Status, ExitCode]] = {
+_CODES: Final[dict[Status | State, ExitCode]] = {
     "done": ExitCode.DONE,
     "incomplete": ExitCode.FAILED,
     "failed": ExitCode.FAILED,
@@ -179,6 +200,17 @@ def exit_code_of(result: ToolResult | RunResult[Any]) -> ExitCode:
     if isinstance(result, ToolResult) and result.failure is not None and result.failure.code == "invalid_arguments":
         return ExitCode.USAGE
     return _CODES[result.status]
+
+
+def exit_code_for(state: State) -> ExitCode:
+    """What the process ends with that has followed a run to its halt.
+
+    Args:
+        state: How the run stands.
+
+    Since 0.1.
+    """
+    return _CODES[state]
 
 
 def asked_format(argv: Sequence[str]) -> Format | None:

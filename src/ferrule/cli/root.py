@@ -14,11 +14,16 @@ from ferrule.cli.about import register_about, version_line
 from ferrule.cli.agent import register_agent
 from ferrule.cli.doctor import register_doctor
 from ferrule.cli.failure import ExitCode, Interrupted, asked_format, report
-from ferrule.cli.session import AppOption, FormatOption, QuietOption, Session, VerboseOption
+from ferrule.cli.inbox import register_inbox
+from ferrule.cli.runs import register_runs
+from ferrule.cli.session import AppOption, FormatOption, QuietOption, Session, StoreOption, VerboseOption
 from ferrule.cli.tool import group as tool_group
 
 PROGRAM: Final = "ferrule"
-_CODES: Final = "0 done, 1 failed, 2 usage or invalid input, 5 suspended, 6 cancelled, 9 blocked, 130 interrupted"
+_CODES: Final = (
+    "0 done, 1 failed, 2 usage or invalid input, 4 store unusable, 5 suspended, 6 cancelled, 8 conflict, 9 blocked, "
+    "130 interrupted"
+)
 
 cli = typer.Typer(
     name=PROGRAM,
@@ -30,6 +35,8 @@ cli = typer.Typer(
 )
 cli.add_typer(tool_group, name="tool")
 register_agent(cli)
+register_runs(cli)
+register_inbox(cli)
 register_doctor(cli)
 register_about(cli)
 
@@ -39,11 +46,12 @@ def _start(  # pyright: ignore[reportUnusedFunction] - typer calls it
     ctx: typer.Context,
     app: AppOption = None,
     output: FormatOption = None,
+    store: StoreOption = None,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     version: Annotated[bool, typer.Option("--version", help="Tell the version of ferrule and of Python.")] = False,
 ) -> None:
-    ctx.ensure_object(Session).add(app=app, output=output, quiet=quiet, verbose=verbose)
+    ctx.ensure_object(Session).add(app=app, output=output, quiet=quiet, verbose=verbose, store=store)
     if version:
         typer.echo(version_line())
         raise typer.Exit

@@ -24,6 +24,7 @@ import typer
 from ferrule.app import App, load_app
 from ferrule.cli.failure import Ended, ExitCode, Interrupted, report
 from ferrule.cli.output import Format, Output, data_stream, discard, printable
+from ferrule.errors import UsageError
 from ferrule.exception import describe_exception
 from ferrule.strict_json import text_of
 
@@ -49,6 +50,15 @@ FormatOption = Annotated[
         help="How data is written; default table on a terminal, json elsewhere.",
     ),
 ]
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="PATH",
+        rich_help_panel=_PANEL,
+        help="The file of durable runs; default that of the App or of ferrule.toml, else .ferrule/runs.db beside it.",
+    ),
+]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", rich_help_panel=_PANEL, help="Write no notes to standard error.")
 ]
@@ -69,6 +79,7 @@ class Session:
         format: The format as asked for.
         quiet: Whether notes are left out.
         verbose: Whether log lines, progress and tracebacks are shown.
+        store: Where durable runs live, as `--store` names it.
         out: Writes data; there while a command runs.
         loop: Runs asynchronous work; one event loop for a whole command, so that connections are kept.
 
@@ -79,10 +90,13 @@ class Session:
     format: Format | None = None
     quiet: bool = False
     verbose: bool = False
+    store: str | None = None
     out: Output = field(init=False, repr=False)
     loop: asyncio.Runner = field(init=False, repr=False)
 
-    def add(self, *, app: str | None, output: Format | None, quiet: bool, verbose: bool) -> None:
+    def add(
+        self, *, app: str | None, output: Format | None, quiet: bool, verbose: bool, store: str | None = None
+    ) -> None:
         """Take global options; what stands behind the command wins over what stands before.
 
         Args:
@@ -90,8 +104,10 @@ class Session:
             output: As `format`.
             quiet: As `quiet`.
             verbose: As `verbose`.
+            store: As `store`.
         """
         self.target = app if app is not None else self.target
+        self.store = store if store is not None else self.store
         self.format = output or self.format
         self.quiet |= quiet
         self.verbose |= verbose
@@ -144,6 +160,24 @@ class Session:
         """
         if self.verbose or sys.stderr.isatty():
             self.note(value if isinstance(value, str) else text_of(value))
+
+
+def settle_lines(session: Session, why: str) -> None:
+    """Where there is more than one answer, one object at the end is no form: lines take its place.
+
+    Args:
+        session: The command line.
+        why: What stands against one object.
+
+    Raises:
+        UsageError: One object was asked for.
+
+    Since 0.1.
+    """
+    if session.format is Format.JSON:
+        raise UsageError(f"{why}. Use -o jsonl.")
+    if session.out.format is Format.JSON:
+        session.out.format = Format.JSONL
 
 
 Body = Callable[Concatenate[Session, P], ExitCode]
@@ -244,6 +278,7 @@ def _shared_options(
     *,
     app: AppOption = None,
     output: FormatOption = None,
+    store: StoreOption = None,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:

@@ -8,20 +8,20 @@ Since 0.1.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from ferrule.errors import ModelError, UsageError
 from ferrule.exception import describe_exception
 from ferrule.lazy import LazyModule
-from ferrule.machine import CallModel, CallTool, Command, StartRun
+from ferrule.machine import CallModel, CallTool, Command, Sleep, StartRun, Wait
 from ferrule.message import FINISHES, Call, ModelMessage, Usage, miscounted, unpaired
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
 from ferrule.result import ToolResult, take, with_fact
-from ferrule.runtime.answer import PARKED
+from ferrule.runtime.answer import PARKED, seconds_until
 from ferrule.runtime.attempts import Attempts, changed, delay_of, denied
 from ferrule.runtime.event import Event
 from ferrule.runtime.recovery import Found
@@ -484,3 +484,28 @@ def _told_of_edit(result: ToolResult, before: dict[str, Any], after: dict[str, A
     note = f"[The arguments were changed before the call, to {dumps(versions['approved']).decode()}]"
     output = f"{note}\n{result.output}" if result.output else note
     return replace(result, output=output, metadata=with_fact(result.metadata, "arguments", versions))
+
+
+# -- all else ---------------------------------------------------------------------------------------------------
+
+
+async def _wait(run: Driver, command: Wait) -> Any:
+    """Ask a person."""
+    found = run.found.pop(command.op, None)
+    if found is None or found.request is None:
+        answer = await run.questions.ask(command.op, command.request, "wait")
+    else:
+        answer = await run.questions.again(command.op, found.request)
+    return PARKED if answer is None else answer
+
+
+# From a command to what it is completed with, or to a coroutine that comes to it.
+PERFORM: Final[Mapping[Any, Callable[[Any, Any], Any]]] = {
+    CallTool: call_tool,
+    CallModel: call_model,
+    StartRun: lambda run, command: run.drive(command.op, command.definition, command.input),
+    Sleep: lambda _, command: asyncio.sleep(
+        command.seconds if command.until is None else max(seconds_until(command.until), 0.0)
+    ),
+    Wait: _wait,
+}

@@ -27,16 +27,14 @@ from ferrule.machine import (
     Definition,
     Finish,
     Machine,
-    Sleep,
     StartRun,
-    Wait,
     maker,
 )
 from ferrule.message import Call, ModelMessage, Usage
 from ferrule.provider.base import ModelResponse
 from ferrule.result import ToolResult
-from ferrule.runtime.answer import PARKED, OnRequest, seconds_until
-from ferrule.runtime.dispatch import Hooks, Raised, begun_before, call_model, call_tool, runs_of
+from ferrule.runtime.answer import PARKED, OnRequest
+from ferrule.runtime.dispatch import PERFORM, Hooks, Raised, begun_before, runs_of
 from ferrule.runtime.doubt import Effects
 from ferrule.runtime.event import Event, EventType, event
 from ferrule.runtime.info import RunInfo
@@ -253,7 +251,7 @@ class Driver:
                 if kind is Finish:
                     return command
                 self._open[command.op] = command
-                outcome: Any = _PERFORM[kind](self, command)
+                outcome: Any = PERFORM[kind](self, command)
                 if CoroutineType is type(outcome):
                     try:
                         outcome = await outcome
@@ -288,7 +286,7 @@ class Driver:
                     task.cancel()
                 continue
             self._open[command.op] = command
-            outcome: Any = _PERFORM[type(command)](self, command)
+            outcome: Any = PERFORM[type(command)](self, command)
             if CoroutineType is type(outcome):
                 op = command.op
                 self._flying[op] = None
@@ -444,19 +442,6 @@ class Driver:
 
     # -- what dispatch asks for ---------------------------------------------------------------------------------
 
-    async def wait(self, command: Wait) -> Any:
-        """Ask a person.
-
-        Args:
-            command: Says what.
-        """
-        found = self.found.pop(command.op, None)
-        if found is None or found.request is None:
-            answer = await self.questions.ask(command.op, command.request, "wait")
-        else:
-            answer = await self.questions.again(command.op, found.request)
-        return PARKED if answer is None else answer
-
     async def inside(self, op: str, definition: Definition, input: Any) -> Any:
         """Drive the run that a call is; the machine learns at once what it consumed, whatever becomes of the call.
 
@@ -598,15 +583,5 @@ class Driver:
         return result
 
 
-# From a command to what it is completed with, or to a coroutine that comes to it.
-_PERFORM: dict[Any, Callable[[Driver, Any], Any]] = {
-    CallTool: call_tool,
-    CallModel: call_model,
-    StartRun: lambda run, command: run.drive(command.op, command.definition, command.input),
-    Sleep: lambda _, command: asyncio.sleep(
-        command.seconds if command.until is None else max(seconds_until(command.until), 0.0)
-    ),
-    Wait: Driver.wait,
-}
 _ONE = Usage(requests=1)
 _completion = maker(Completion)

@@ -34,7 +34,7 @@ LEASE = 10.0
 BEAT = 3.0
 MARGIN = 2.0  # seconds of the lease that must be left for an effect to be started
 POISON = 5
-STOP = 8.0  # seconds that runs get to come to a halt by themselves
+STOP = 5.0  # seconds for runs to halt by themselves; with the grace of calls that are cut then, ten in all
 _REF = re.compile(rb'"ref":"([0-9a-f]{64})"')
 
 
@@ -60,6 +60,7 @@ class Worker:
         self._lease = lease
         self._poll = poll
         self._until = 0.0
+        self._takes = False
         self._lapsed = 0.0  # when the lease was last found to be over
         self._left: list[Held] = []  # what is to be let go of once the store can be written
         self._beating: asyncio.Task[None] | None = None
@@ -69,9 +70,10 @@ class Worker:
     async def __aenter__(self) -> Worker:
         """Begin to be alive."""
         began = clock()
-        await self._store.enlist(self.id, {**about_me(), "lease": self._lease})
+        await self._enlist()
         self._until = began + self._lease
         self._beating = asyncio.create_task(self._beat())
+        self._polling = asyncio.create_task(self._look())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -90,6 +92,10 @@ class Worker:
             await self._store.retire(self.id)
 
     # -- being alive --------------------------------------------------------------------------------------------
+
+    async def _enlist(self) -> None:
+        takes = list(self._definitions) if self._takes else []
+        await self._store.enlist(self.id, {**about_me(), "lease": self._lease, "takes": takes})
 
     def fence(self, since: float) -> None:
         """Refuse to start an effect where the lease is over or nearly so, or was since the effect was recorded.
@@ -112,7 +118,7 @@ class Worker:
             try:
                 if not await self._store.beat(self.id):  # others have taken its runs meanwhile
                     self._lapsed = clock()
-                    await self._store.enlist(self.id, {**about_me(), "lease": self._lease})
+                    await self._enlist()
                 self._until = began + self._lease
                 await self._let_go_of_left()
             except StoreError as error:  # it may come back; until then the fence stops what must not go on
@@ -139,13 +145,17 @@ class Worker:
 
     def start(self) -> None:
         """Look for runs that are due, again and again, until the end of the `async with` block."""
-        if self._polling is None:
-            self._polling = asyncio.create_task(self._look())
+        self._takes = True
 
     async def _look(self) -> None:
+        """Look for runs that are due, if it takes any; for letters to those that it drives in any case."""
+        told = False
         while True:
             try:
-                if clock() < self._until:  # else its own runs would look as if nobody drove them
+                if self._takes and clock() < self._until:  # else its own runs would look as if nobody drove them
+                    if not told:
+                        await self._enlist()
+                        told = True
                     for held in await self._store.claim(self.id, list(self._definitions), 100, self._lease):
                         self._take(held)
                 await self._read_letters()

@@ -46,16 +46,30 @@ def test_the_commands_are_these() -> None:
         "ferrule tool call",
         "ferrule run",
         "ferrule chat",
+        "ferrule ls",
+        "ferrule get",
+        "ferrule logs",
+        "ferrule tail",
+        "ferrule cancel",
+        "ferrule rm",
+        "ferrule work",
+        "ferrule requests",
+        "ferrule answer",
         "ferrule doctor",
         "ferrule version",
         "ferrule completion",
     }
 
 
+def test_every_command_is_told_of_on_the_page_of_the_command_line() -> None:
+    page = (SOURCES.parent / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert [path for path, _ in commands() if path not in page] == []
+
+
 def test_every_command_takes_the_global_options() -> None:
     for path, command in commands():
         if path != "ferrule tool":
-            assert {"app", "output", "quiet", "verbose"} <= {option.name for option in command.params}, path
+            assert {"app", "output", "store", "quiet", "verbose"} <= {option.name for option in command.params}, path
 
 
 def test_help_goes_to_standard_output_with_code_0() -> None:
