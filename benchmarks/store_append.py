@@ -62,7 +62,7 @@ def main() -> None:
         for name, store in stores.items():
             clock, work = asyncio.run(turns(store))
             print(
-                f"{name:30} {1 / clock:8,.0f} durable rounds/s {4 / clock:9,.0f} rows/s {work * 1e6:6.0f} us cpu a round"
+                f"{name:30} {1 / clock:8,.0f} durable rounds/s {4 / clock:9,.0f} rows/s {work * 1e6:6.0f} us cpu each"
             )
 
 

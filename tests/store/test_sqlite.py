@@ -215,6 +215,27 @@ def test_a_file_locked_by_another_program_is_waited_for(tmp_path: Path) -> None:
     asyncio.run(use())
 
 
+@pytest.mark.case("C076")
+def test_a_reader_that_stays_in_a_transaction_hinders_nobody_and_sees_what_it_saw(tmp_path: Path) -> None:
+    path = made(tmp_path / "runs.db")
+
+    async def use() -> None:
+        store = SqliteStore(path)
+        await store.open()
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN")
+        assert other.execute("SELECT count(*) FROM records").fetchone() == (3,)
+        mine = await held(store, "second")
+        for seq in range(2, 200):
+            await store.append(mine, Batch([row(seq)]))
+        assert other.execute("SELECT count(*) FROM records").fetchone() == (3,)
+        assert len(await store.rows("second")) == 199
+        other.close()
+        await store.close()
+
+    asyncio.run(use())
+
+
 def test_a_lock_that_lasts_is_told_as_something_to_try_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ferrule.journal.sqlite._WAIT", 0.01)
     path = made(tmp_path / "runs.db")
