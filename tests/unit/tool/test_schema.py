@@ -17,10 +17,15 @@ import types
 import typing
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import Enum, IntEnum
+from enum import Enum, Flag, IntEnum, IntFlag
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Network
 from pathlib import Path
@@ -51,6 +56,7 @@ from ferrule import Context, FunctionTool, ToolDefinitionError, tool
 from ferrule.strict_json import parse
 from ferrule.tool.schema.annotation import readable
 from ferrule.tool.schema.arguments import InvalidArguments, SchemaParameters, read
+from ferrule.tool.schema.reference import Schema
 from ferrule.tool.schema.signature import Signature, read_signature
 
 T = TypeVar("T")
@@ -1105,6 +1111,17 @@ class Bits(Enum):
     HIGH = 2
 
 
+class Right(Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Gaps(IntFlag):
+    LOW = 1
+    HIGH = 4
+    BOTH = 5
+
+
 class Reading(BaseModel):
     n: int
     at: dt.datetime | None = None
@@ -1127,7 +1144,7 @@ class Flagged(BaseModel):
 STRICT: list[Any] = [
     *(int, float, bool, str, bytes, Decimal, Fraction, complex, uuid.UUID, Path, None, Any, object),
     *(dt.date, dt.datetime, dt.time, dt.timedelta, AwareDatetime, PastDate, IPv4Address, IPv6Network, ByteSize),
-    *(Hue, Level, Bits, Mixed, Literal["a", 1], Literal[True], Literal[1, True, None], Literal[Level.LOW]),
+    *(Hue, Level, Bits, Mixed, Right, Gaps, Literal["a", 1], Literal[True], Literal[1, True, None], Literal[Level.LOW]),
     *(list[int], Sequence[bool], tuple[int, str], tuple[float, ...], collections.deque[int], Mapping[int, bool]),
     *(dict[str, int], dict[float, int], dict[dt.date, int], collections.OrderedDict[str, int], collections.Counter[str]),
     *(int | bool, dt.datetime | int, dt.date | str, int | None, list[int] | dict[str, int], Point | int),
@@ -1359,6 +1376,37 @@ class Things(Enum):
 @pytest.mark.parametrize("annotation", [Twins, Things])
 def test_an_enum_whose_members_json_cannot_tell_apart_is_refused(annotation: Any) -> None:
     assert refusal(with_parameter(annotation)).startswith("parameter 'p' of tool 'f' cannot be described: ")
+
+
+Wide: Any = IntFlag("Wide", {f"B{i}": 4**i for i in range(8)})
+SENT = [-1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 16, True, 1.5, "READ", None, [1]]
+FLAGS: list[tuple[Any, Schema, list[int]]] = [
+    (Right, {"minimum": 0, "maximum": 3}, [0, 1, 2, 3]),
+    (Gaps, {"enum": [0, 1, 4, 5]}, [0, 1, 4, 5]),
+]
+
+
+@pytest.mark.parametrize(("flags", "schema", "taken"), FLAGS)
+def test_flags_take_what_their_schema_says(flags: Any, schema: Schema, taken: list[int]) -> None:
+    function = with_parameter(flags)
+    made = described(function).schema
+    shown = made["$defs"][flags.__name__]
+    assert {"type": "integer", **schema} == {k: v for k, v in shown.items() if k != "description"}
+    assert all(f"{m.value} {m.name}" in shown["description"] for m in flags)
+    assert [v for v in SENT if accepted(function, {"p": v})] == taken
+    for value in taken:
+        found = arrives(function, {"p": value})["p"]
+        assert (type(found), found) == (flags, flags(value))
+    assert arrives(function, {"p": flags(taken[-1])}) == {"p": flags(taken[-1])}
+    assert [v for v in SENT if jsonschema_rs.is_valid(made, {"p": v})] == taken
+
+
+def test_flags_of_many_bits_with_gaps_take_no_other_bits() -> None:
+    shown = described(with_parameter(Wide)).schema["$defs"]["Wide"]
+    assert (shown["minimum"], shown["maximum"]) == (0, 0x5555)
+    assert arrives(with_parameter(Wide), {"p": 0x5555}) == {"p": Wide(0x5555)}
+    with pytest.raises(InvalidArguments, match="p: should be 0, or combined bit by bit any of 1 B0, 4 B1, "):
+        arrives(with_parameter(Wide), {"p": 2})
 
 
 class Guess(IntEnum):

@@ -29,6 +29,7 @@ from ferrule.strict_json import dumps, is_a, kind_of, parse
 from ferrule.tool.schema.annotation import first_sentence, hints_of, innermost, local_names, own_names, readable
 from ferrule.tool.schema.arguments import EXACT, Fault, json_type, path_text, refuse_taken, with_digits
 from ferrule.tool.schema.docstring import About, parse_docstring
+from ferrule.tool.schema.flag import flag_schema, is_flag
 from ferrule.tool.schema.reference import Schema
 from ferrule.tool.schema.strict import strict_validator, takes_anything
 
@@ -154,6 +155,9 @@ class _Lean(GenerateJsonSchema):
 
     def timedelta_schema(self, schema: Any) -> Any:
         return {"anyOf": [{"type": "number", "description": "Seconds."}, {"type": "string", "format": "duration"}]}
+
+    def enum_schema(self, schema: Any) -> Any:
+        return flag_schema(schema["cls"]) if is_flag(schema["cls"]) else super().enum_schema(schema)
 
     def decimal_schema(self, schema: Any) -> Any:
         made = super().decimal_schema(schema)  # before pydantic 2.14 with a pattern that forbids exponents

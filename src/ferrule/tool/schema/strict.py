@@ -19,6 +19,7 @@ from typing import Any, cast
 from pydantic_core import PydanticCustomError, PydanticKnownError, SchemaValidator, core_schema, to_jsonable_python
 
 from ferrule.strict_json import dumps
+from ferrule.tool.schema.flag import flags_of, is_flag
 from ferrule.tool.schema.reference import Schema
 
 _PARTS = (
@@ -173,6 +174,8 @@ def _enum(node: Schema) -> Any:
     members: list[Any] = node["members"]
     if all(type(m.value) is str for m in members):
         return node
+    if is_flag(node["cls"]):
+        return _behind(flags_of(node["cls"]), node)
     table = {_json(m.value): m for m in members}
     if len(table) < len(members):
         raise TypeError(f"two members of {node['cls'].__name__} have the same JSON")
@@ -180,7 +183,7 @@ def _enum(node: Schema) -> Any:
 
 
 def _asks_itself(cls: Any) -> bool:
-    """Whether an enum makes something of values that are no member's: of text or numbers its author's way, of flags."""
+    """Whether an enum makes something of values that are no member's, its author's way."""
     return cls._missing_.__func__ is not vars(Enum)["_missing_"].__func__
 
 
