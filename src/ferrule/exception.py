@@ -122,7 +122,7 @@ def _status_of(error: BaseException) -> int | None:
         return None
 
 
-def proves_nothing(error: BaseException) -> bool:
+def proves_nothing(error: BaseException, before: BaseException | None = None) -> bool:
     """Whether a lost connection or a time-out, here or behind it, leaves open what happened on the other side.
 
     Behind an error is its cause, or what was handled when it was raised, but
@@ -130,10 +130,11 @@ def proves_nothing(error: BaseException) -> bool:
 
     Args:
         error: Any exception; of a group each leaf is looked at.
+        before: What was handled where it was caught, if that is another thread than this one.
 
     Since 0.1.
     """
-    before = sys.exception()
+    before = sys.exception() if before is None else before
     return any(_leaves_open(leaf, before) for leaf in leaves_of(error))
 
 

@@ -166,14 +166,14 @@ def show_result(
             shown.placeholders.append(part.text or "")
             continue
         way = carry(api, part, "tool", capabilities).way
-        unread = (part.mimeType or "").startswith(_UNREADABLE)
-        kind = (part.mimeType or "").removeprefix(_UNREADABLE) if unread else part.type
+        unread = _unread_kind(part)
+        kind = unread or part.type
         shown.sent.append(Sent(kind, way, message.call.id))
         if way == "native":
             shown.native.append(part)
         elif way == "placeholder":
             shown.placeholders.append(placeholder(part))
-            _warn_once(api, kind, unread)
+            _warn_once(api, kind, unread is not None)
         else:
             counts[part.type] += 1
             name = part.name if part.type == "file" and part.name else str(counts[part.type])
@@ -217,14 +217,22 @@ def _noun(kind: str, n: int) -> str:
 
 
 def placeholder(part: Part) -> str:
-    """The line that stands for a part that cannot travel.
+    """The line that stands for a part that cannot travel, or whose URL could not be read.
 
     Args:
         part: The part.
 
     Since 0.1.
     """
-    return f"{placeholder_text(part)} {part.name}" if part.name else placeholder_text(part)
+    kind = _unread_kind(part)
+    line = placeholder_text(part) if kind is None else f"[{kind} part whose URL could not be read]"
+    return f"{line} {part.name}" if part.name else line
+
+
+def _unread_kind(part: Part) -> str | None:
+    """What kind of part it was whose URL could not be read; None for any other part."""
+    found = part.mimeType or ""
+    return found.removeprefix(_UNREADABLE) if found.startswith(_UNREADABLE) else None
 
 
 def check_user_part(part: Part, api: str, capabilities: Capabilities) -> Sent:

@@ -19,7 +19,7 @@ from ferrule.exception import leaves_of
 from ferrule.lazy import LazyModule
 from ferrule.result import Failure, ToolResult, as_result, suspended
 from ferrule.strict_json import is_a, kind_of
-from ferrule.tool.body.attempt import STRAY, Attempt, GiveUp, Late, Own, described, failed, how_it_runs, is_ready
+from ferrule.tool.body.attempt import STRAY, Attempt, GiveUp, Late, Own, described, how_it_runs, is_ready
 from ferrule.tool.context import Context, Suspend
 from ferrule.tool.output import bounded
 from ferrule.tool.schema.arguments import InvalidArguments, read
@@ -125,22 +125,28 @@ async def execute(
         )
     result: ToolResult | None = None
     raised: BaseException | None = None
+    attempt: Attempt | None = None
     try:
         if tool.runs == "step":
             value = _step(tool.start(values, inner))
             if is_ready(value):
                 result = described(tool, value)
             else:
-                result = await Attempt(tool, values, inner, text, late).in_task(value)
+                attempt = Attempt(tool, values, inner, text, late)
+                result = await attempt.in_task(value)
         elif tool.runs == "task" and give_up is not None:
-            result = await Attempt(tool, values, inner, text, late).in_this_task(give_up)
+            attempt = Attempt(tool, values, inner, text, late)
+            result = await attempt.in_this_task(give_up)
         else:
-            result = await Attempt(tool, values, inner, text, late).run()
+            attempt = Attempt(tool, values, inner, text, late)
+            result = await attempt.run()
     except BaseException as error:
         raised = error
     if result is None:  # out of the handler, where what the caller itself handles can be told apart
         try:
-            result = _from_error(cast("BaseException", raised), once=tool.effect == "once")
+            if attempt is None:  # it ended in its first step
+                attempt = Attempt(tool, values, inner, text, late)
+            result = await _from_error(attempt, cast("BaseException", raised), once=tool.effect == "once")
         finally:
             raised = None  # its traceback holds this frame
     if context is not None and inner is not None and not inner.cancelled() and result.status != "suspended":
@@ -171,10 +177,10 @@ def _for_call(tool: Tool, values: dict[str, Any], context: Context[Any] | None) 
     return base.for_call(values if tool.injected is None else {}, time.monotonic() + tool.timeout)
 
 
-def _from_error(error: BaseException, *, once: bool) -> ToolResult:
+async def _from_error(attempt: Attempt, error: BaseException, *, once: bool) -> ToolResult:
     """Data from what a tool raised; only what ends the process, and what comes from outside for the caller, goes on."""
     if is_a(error, Own):
-        return failed(error.error, once=once)
+        return await attempt.told(error.error, once=once)
     leaves = leaves_of(error)
     if is_a(error, GeneratorExit) or any(is_a(leaf, (KeyboardInterrupt, SystemExit)) for leaf in leaves):
         raise error
@@ -183,7 +189,7 @@ def _from_error(error: BaseException, *, once: bool) -> ToolResult:
         if task is not None and task.cancelling():
             raise error
     asked = next((leaf for leaf in leaves if is_a(leaf, Suspend)), None)
-    return suspended(asked.request) if asked is not None else failed(error, once=once)
+    return suspended(asked.request) if asked is not None else await attempt.told(error, once=once)
 
 
 # -- preview and check ------------------------------------------------------------------------------------------
@@ -236,7 +242,7 @@ async def _aside(
     try:
         result = await attempt.run(how_it_runs(function, thread=True, process=False))
     except BaseException as error:
-        result = _said(code, _from_error(error, once=False), by_itself=False)
+        result = _said(code, await _from_error(attempt, error, once=False), by_itself=False)
     if inner.cancelled():
         return ToolResult.failed(f"Tool {tool.name!r} did not answer in time.", code=code or "timeout")
     return None if result is None else bounded(result, tool.max_output, inner.call_id)

@@ -27,6 +27,7 @@ from ferrule.result import Failure, ToolResult, with_fact
 from ferrule.strict_json import dumps, kind_of, plain
 from ferrule.tool.schema.annotation import first_sentence, readable
 from ferrule.tool.schema.arguments import path_text, schema_check
+from ferrule.tool.schema.flag import flag_schema, is_flag
 from ferrule.tool.schema.reference import Schema
 from ferrule.tool.schema.strict import finite_validator
 
@@ -39,6 +40,9 @@ class _Sent(GenerateJsonSchema):
 
     def timedelta_schema(self, schema: Any) -> Any:
         return {"type": "number"}
+
+    def enum_schema(self, schema: Any) -> Any:
+        return flag_schema(schema["cls"]) if is_flag(schema["cls"]) else super().enum_schema(schema)
 
     def decimal_schema(self, schema: Any) -> Any:
         return {"type": "string"}

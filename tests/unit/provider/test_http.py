@@ -843,13 +843,28 @@ def test_a_url_of_a_tool_that_cannot_be_read_becomes_a_part_that_cannot_travel()
             shown = show_result(result, "gemini", capabilities, wire_id="c1")
             assert [("image", "placeholder", "c1")] == shown.sent
             assert ("drawn", [], []) == (shown.text, shown.native, shown.moved)
-            assert len(shown.placeholders) == 1
-            assert "application/x-unreadable-image" in shown.placeholders[0]
-            assert shown.placeholders[0].endswith("chart.png")
+            assert ["[image part whose URL could not be read] chart.png"] == shown.placeholders
             return tuple(from_dict(part) for part in result.parts)
 
     (part,) = asyncio.run(main())
     assert ("file", "application/x-unreadable-image") == (part.type, part.mimeType)
+
+
+@pytest.mark.parametrize("kind", ["image", "audio", "file"])
+def test_the_model_is_told_of_which_kind_a_part_is_whose_url_could_not_be_read(kind: str) -> None:
+    async def fetch(url: str) -> Part:
+        raise FetchError("no")
+
+    async def main() -> list[str]:
+        media = {"image": "image/png", "audio": "audio/wav", "file": "application/pdf"}[kind]
+        part = {"type": kind, "mimeType": media, "url": "https://a.example/a"}
+        call = Call("c1", "draw", "{}")
+        messages: tuple[Message, ...] = (ModelMessage(calls=(call,)), ToolMessage(call, "drawn", parts=(part,)))
+        result = (await fetched(messages, "gemini", Capabilities(), fetch, every=True))[1]
+        assert isinstance(result, ToolMessage)
+        return show_result(result, "gemini", Capabilities(), wire_id="c1").placeholders
+
+    assert asyncio.run(main()) == [f"[{kind} part whose URL could not be read]"]
 
 
 def test_what_was_read_for_one_api_is_not_taken_for_another() -> None:

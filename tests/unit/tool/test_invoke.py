@@ -22,6 +22,7 @@ from tests.unit.values import ENDLESS, HOSTILE, shrink
 from ferrule import Answer, Context, Part, Request, Tool, ToolResult, UsageError, Variables, tool
 from ferrule.result import as_result
 from ferrule.tool.body.attempt import how_it_runs
+from ferrule.tool.body.thread import POOL
 from ferrule.tool.invoke import execute, invoke
 
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
@@ -952,6 +953,204 @@ def test_the_deadline_covers_the_description_of_a_lazy_value(way: str, name: str
     assert code_of(result) == "timeout"
     done = asyncio.run(bodies(lambda: value, effect="read")[way].call())
     assert (done.status, done.value) == ("done", value)
+
+
+class Slow(Exception):
+    """An error that says what is wrong, and with which status, when something else says so."""
+
+    def __init__(self, go: threading.Event) -> None:
+        super().__init__()
+        self.go = go
+
+    def __str__(self) -> str:
+        self.go.wait(30)
+        return "slow"
+
+
+class Path(Proxy):
+    """One that is shown as it is told."""
+
+    __repr__ = Proxy.__str__
+
+
+class Asks(Exception):
+    """An error whose status comes when something else says so."""
+
+    def __init__(self, go: threading.Event) -> None:
+        super().__init__("asks")
+        self.go = go
+
+    @property
+    def status(self) -> int:
+        self.go.wait(30)
+        return 404
+
+
+class Held(GeneratorExit):
+    """One that closes a generator, and says so when something else does."""
+
+    def __init__(self, go: threading.Event) -> None:
+        super().__init__()
+        self.go = go
+
+    def __str__(self) -> str:
+        self.go.wait(30)
+        return "held"
+
+
+def with_response(go: threading.Event) -> Exception:
+    error = Exception("answered")
+    error.response = Asks(go)  # pyright: ignore[reportAttributeAccessIssue] - as HTTP clients have it
+    return error
+
+
+def because_of(cause: BaseException) -> Exception:
+    error = ValueError("v")
+    error.__cause__ = cause
+    return error
+
+
+SLOW: dict[str, tuple[Callable[[threading.Event], BaseException], str]] = {
+    "its own text": (Slow, "Slow: slow"),
+    "an argument": (lambda go: ValueError(Proxy(go)), "ValueError: proxy"),
+    "the file of an OSError": (lambda go: OSError(2, "gone", Path(go)), "FileNotFoundError: [Errno 2] gone: proxy"),
+    "in a group": (lambda go: BaseExceptionGroup("x", [ValueError("v"), Slow(go)]), "ValueError: v; Slow: slow"),
+    "its status": (Asks, "Asks: asks"),
+    "the status of its response": (with_response, "Exception: answered"),
+    "the status of its cause": (lambda go: because_of(Asks(go)), "ValueError: v"),
+    "one that closes generators": (Held, "Held: held"),
+}
+
+
+@pytest.mark.parametrize("raises", [True, False])
+@pytest.mark.parametrize("name", SLOW)
+@pytest.mark.parametrize("way", WAYS)
+def test_the_deadline_covers_what_an_error_says_raised_or_returned(way: str, name: str, raises: bool) -> None:
+    go = threading.Event()
+    make, text = SLOW[name]
+    # Only of a call with an effect is the cause asked; it must have begun, and a thread may come late to that.
+    effect, seconds, code = ("once", 0.5, "outcome_unknown") if "cause" in name else ("read", 0.05, "timeout")
+
+    def act() -> Any:
+        if raises:
+            raise make(go)
+        return make(go)
+
+    try:
+        late = asyncio.run(bodies(act, effect=effect, timeout=seconds)[way].call())
+    finally:
+        go.set()
+    assert code_of(late) == code
+    done = asyncio.run(bodies(act, effect=effect)[way].call())
+    assert done.status == "failed"
+    assert done.output.startswith(text)
+    assert code_of(done) == "exception"
+
+
+@pytest.mark.parametrize(
+    "name", sorted(SLOW.keys() - {"the status of its cause"})
+)  # which proves nothing of any effect here
+@pytest.mark.parametrize("kind", ["preview", "check"])
+def test_the_deadline_covers_what_an_error_of_a_preview_or_check_says(kind: str, name: str) -> None:
+    go = threading.Event()
+
+    def act(ctx: Context[Any], arguments: dict[str, Any]) -> Any:
+        raise SLOW[name][0](go)
+
+    @tool(effect="read", timeout=0.05, preview=act, check=act)
+    def pay() -> None: ...
+
+    try:
+        result = asyncio.run(pay.call_preview() if kind == "preview" else pay.call_check())
+    finally:
+        go.set()
+    assert code_of(result) == {"preview": "timeout", "check": "outcome_unknown"}[kind]
+
+
+@pytest.mark.parametrize("name", ["its own text", "the status of its cause"])
+@pytest.mark.parametrize("way", ["task", "thread"])
+def test_the_loop_goes_on_until_an_error_has_said_late_what_is_wrong(way: str, name: str) -> None:
+    release, go = threading.Event(), threading.Event()
+    make, text = SLOW[name]
+
+    async def task() -> None:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            await asyncio.sleep(0.05)
+            raise make(go)
+
+    def thread() -> None:
+        release.wait(30)
+        raise make(go)
+
+    async def main() -> ToolResult:
+        told: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
+
+        def settle(result: ToolResult) -> None:
+            assert go.is_set()
+            told.set_result(result)
+
+        body = tool(effect="once", timeout=0.5)({"task": task, "thread": thread}[way])
+        assert code_of(await invoke(body, late=settle)) == "outcome_unknown"
+        release.set()
+        asyncio.get_running_loop().call_later(0.2, go.set)  # were the loop held, this would not come before the end
+        return await asyncio.wait_for(told, 30)
+
+    assert asyncio.run(main()).output.startswith(text)
+
+
+def test_what_an_error_says_too_late_is_told() -> None:
+    go = threading.Event()
+
+    @tool(effect="read", timeout=0.05)
+    async def give() -> None:
+        raise Slow(go)
+
+    async def main() -> ToolResult:
+        told: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
+        result = await invoke(give, late=told.set_result)
+        assert result.output == (
+            "Tool 'give' timed out after 0.05 s. It raised Slow, which has not said in time what is wrong."
+        )
+        go.set()
+        return await asyncio.wait_for(told, 30)
+
+    assert asyncio.run(main()).output == "Slow: slow"
+
+
+@pytest.mark.parametrize(("effect", "code"), [("read", "exception"), ("once", "outcome_unknown")])
+def test_an_error_that_gets_no_thread_to_say_what_is_wrong_is_named(
+    effect: Any, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    @tool(effect=effect)
+    async def give() -> None:
+        raise Slow(threading.Event())
+
+    monkeypatch.setattr(POOL, "submit", no_thread)
+    result = asyncio.run(give.call())
+    assert code_of(result) == code
+    assert result.output.startswith("Tool 'give' raised Slow, and there was no thread to ask it what is wrong")
+
+
+def test_what_the_caller_handles_says_nothing_of_the_effect_wherever_the_error_is_described() -> None:
+    go = threading.Event()
+    go.set()
+
+    @tool
+    async def pay() -> None:
+        raise Slow(go)
+
+    async def main() -> ToolResult:
+        try:
+            raise ConnectionResetError("of the caller")
+        except ConnectionResetError:
+            return await pay.call()
+
+    assert code_of(asyncio.run(main())) == "exception"
 
 
 # -- threads and context variables ------------------------------------------------------------------------------

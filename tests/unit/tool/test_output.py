@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, Flag
 from fractions import Fraction
 from functools import partial
 from ipaddress import IPv4Address
@@ -486,3 +486,19 @@ def test_a_class_gives_its_objects_though_its_constructor_is_annotated_with_none
     arguments = {"number": "A-1"} if made is Order else {"width": 1}
     result = run(tool(name="make", effect="read")(made).call(arguments))
     assert result == ToolResult.ok(Order(number="A-1") if made is Order else Size(1))
+
+
+class Right(Flag):
+    READ = 1
+    WRITE = 4
+
+
+def test_the_output_schema_tells_flags_as_they_are_sent() -> None:
+    @tool(effect="read")
+    def rights() -> Right:
+        return Right.READ | Right.WRITE
+
+    result = run(rights.call())
+    assert (result.status, result.output) == ("done", "5")
+    assert rights.output_check is not None
+    assert rights.output_check.schema["enum"] == [0, 1, 4, 5]

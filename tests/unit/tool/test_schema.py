@@ -17,10 +17,19 @@ import types
 import typing
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import Enum, IntEnum
+from enum import Enum, Flag, IntEnum, IntFlag
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Network
 from pathlib import Path
@@ -39,8 +48,10 @@ from pydantic import (
     ByteSize,
     ConfigDict,
     Field,
+    InstanceOf,
     PastDate,
     PositiveInt,
+    RootModel,
     StringConstraints,
     field_validator,
     model_validator,
@@ -51,6 +62,7 @@ from ferrule import Context, FunctionTool, ToolDefinitionError, tool
 from ferrule.strict_json import parse
 from ferrule.tool.schema.annotation import readable
 from ferrule.tool.schema.arguments import InvalidArguments, SchemaParameters, read
+from ferrule.tool.schema.reference import Schema
 from ferrule.tool.schema.signature import Signature, read_signature
 
 T = TypeVar("T")
@@ -729,6 +741,25 @@ def test_what_cannot_be_described_is_refused_with_its_name(annotation: Any, reas
         assert re.fullmatch(rf"parameter 'p' of tool 'move' cannot be described: {reason}\. {mend}", text)
 
 
+@pytest.mark.parametrize(
+    ("annotation", "name", "instead"),
+    [
+        (Generator[int, None, None], "Generator", "list[int]"),
+        (typing.Generator[Point, None, None], "Generator", "list[tests.unit.tool.test_schema.Point]"),
+        (Generator, "Generator", "list"),
+        (typing.Iterator[int], "Iterator", "list[int]"),
+        (Iterator[int] | None, "Iterator", "list[int]"),
+        (list[AsyncIterator[str]], "AsyncIterator", "list[str]"),
+        (Annotated[typing.AsyncIterable[int], "x"], "AsyncIterable", "list[int]"),
+        (dict[str, AsyncGenerator[int, None]], "AsyncGenerator", "list[int]"),
+    ],
+)
+def test_a_stream_is_refused_with_the_list_to_use(annotation: Any, name: str, instead: str) -> None:
+    assert refusal(with_parameter(annotation)) == (
+        f"parameter 'p' of tool 'f' cannot be described: JSON holds no {name}, only arrays: use {instead}."
+    )
+
+
 def test_the_parameter_at_fault_is_named_and_not_its_neighbour() -> None:
     def f(a: int, b: Handle, c: str = "") -> None: ...
     def g(a: int, **more: Handle) -> None: ...
@@ -1105,6 +1136,17 @@ class Bits(Enum):
     HIGH = 2
 
 
+class Right(Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Gaps(IntFlag):
+    LOW = 1
+    HIGH = 4
+    BOTH = 5
+
+
 class Reading(BaseModel):
     n: int
     at: dt.datetime | None = None
@@ -1127,7 +1169,7 @@ class Flagged(BaseModel):
 STRICT: list[Any] = [
     *(int, float, bool, str, bytes, Decimal, Fraction, complex, uuid.UUID, Path, None, Any, object),
     *(dt.date, dt.datetime, dt.time, dt.timedelta, AwareDatetime, PastDate, IPv4Address, IPv6Network, ByteSize),
-    *(Hue, Level, Bits, Mixed, Literal["a", 1], Literal[True], Literal[1, True, None], Literal[Level.LOW]),
+    *(Hue, Level, Bits, Mixed, Right, Gaps, Literal["a", 1], Literal[True], Literal[1, True, None], Literal[Level.LOW]),
     *(list[int], Sequence[bool], tuple[int, str], tuple[float, ...], collections.deque[int], Mapping[int, bool]),
     *(dict[str, int], dict[float, int], dict[dt.date, int], collections.OrderedDict[str, int], collections.Counter[str]),
     *(int | bool, dt.datetime | int, dt.date | str, int | None, list[int] | dict[str, int], Point | int),
@@ -1361,6 +1403,51 @@ def test_an_enum_whose_members_json_cannot_tell_apart_is_refused(annotation: Any
     assert refusal(with_parameter(annotation)).startswith("parameter 'p' of tool 'f' cannot be described: ")
 
 
+Wide: Any = IntFlag("Wide", {f"B{i}": 4**i for i in range(8)})
+SENT = [-1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 16, True, 1.5, "READ", None, [1]]
+FLAGS: list[tuple[Any, Schema, list[int]]] = [
+    (Right, {"minimum": 0, "maximum": 3}, [0, 1, 2, 3]),
+    (Gaps, {"enum": [0, 1, 4, 5]}, [0, 1, 4, 5]),
+]
+
+
+@pytest.mark.parametrize(("flags", "schema", "taken"), FLAGS)
+def test_flags_take_what_their_schema_says(flags: Any, schema: Schema, taken: list[int]) -> None:
+    function = with_parameter(flags)
+    made = described(function).schema
+    shown = made["$defs"][flags.__name__]
+    assert {"type": "integer", **schema} == {k: v for k, v in shown.items() if k != "description"}
+    assert all(f"{m.value} {m.name}" in shown["description"] for m in flags)
+    assert [v for v in SENT if accepted(function, {"p": v})] == taken
+    for value in taken:
+        found = arrives(function, {"p": value})["p"]
+        assert (type(found), found) == (flags, flags(value))
+    assert arrives(function, {"p": flags(taken[-1])}) == {"p": flags(taken[-1])}
+    assert [v for v in SENT if jsonschema_rs.is_valid(made, {"p": v})] == taken
+
+
+def test_flags_of_many_bits_with_gaps_take_no_other_bits() -> None:
+    shown = described(with_parameter(Wide)).schema["$defs"]["Wide"]
+    assert (shown["minimum"], shown["maximum"]) == (0, 0x5555)
+    assert arrives(with_parameter(Wide), {"p": 0x5555}) == {"p": Wide(0x5555)}
+    with pytest.raises(InvalidArguments, match="p: should be 0, or combined bit by bit any of 1 B0, 4 B1, "):
+        arrives(with_parameter(Wide), {"p": 2})
+
+
+class Streamed(BaseModel):
+    numbers: Iterable[int]
+    more: Generator[int, None, None] | None = None
+
+
+def test_the_items_of_an_iterable_field_are_checked_before_the_call() -> None:
+    function = with_parameter(Streamed)
+    found = arrives(function, {"p": {"numbers": [1, 2], "more": [3]}})["p"]
+    assert (found.numbers, found.more) == ([1, 2], [3])
+    sent: list[Any] = [["x"], "ab", {"a": 1}, 1, [True]]
+    assert [v for v in sent if accepted(function, {"p": {"numbers": v}})] == []
+    assert [v for v in sent if accepted(function, {"p": {"numbers": [], "more": v}})] == []
+
+
 class Guess(IntEnum):
     LOW = 1
 
@@ -1378,3 +1465,60 @@ def test_what_an_enum_makes_of_other_values_is_its_own_affair() -> None:
 def test_no_number_beyond_a_float_arrives(annotation: Any, text: str) -> None:
     with pytest.raises(InvalidArguments):
         arrives(with_parameter(annotation), text)
+
+
+class Frozen(BaseModel, frozen=True):
+    x: int
+
+
+class Word(RootModel[str], frozen=True):
+    pass
+
+
+class Of(BaseModel):
+    kind: type[int] = int
+
+
+class Empty(Enum):
+    pass
+
+
+def reads(value: Any) -> Any:
+    return int if value == "int" else tuple(value)
+
+
+NO_CLASS = "no JSON value is a class"
+NO_KEY = "keys of a JSON object are text, and not "
+UNFILLABLE: list[tuple[Any, str]] = [
+    *((a, NO_CLASS) for a in (type[int], type[int] | None, list[type[Point]], Of, Annotated[type[int], AfterValidator(id)])),
+    *((a, "no JSON value is an instance of ") for a in (Enum, Empty, IntFlag("Nothing", {}))),
+    *((a, f"{NO_KEY}a tuple") for a in (dict[tuple[int, int], int], dict[tuple[Any, ...], int], collections.Counter[tuple[int, int]])),
+    *((a, f"{NO_KEY}a tuple") for a in (Mapping[Spot, int], list[collections.defaultdict[tuple[int], int]])),
+    *((dict[frozenset[int], int], f"{NO_KEY}a set"), (dict[Frozen, Frozen], f"{NO_KEY}an object")),
+    *((dict[None, int], f"{NO_KEY}None"), (dict[Literal[1, 2], int], f"{NO_KEY}a number")),
+    *((a, f"{NO_KEY}a member of an enum without text") for a in (dict[Bits, int], dict[Right, int], dict[Gaps, int])),
+    *((dict[tuple[int, int] | None, int], f"{NO_KEY}a tuple"), (collections.OrderedDict[Spot | Frozen, int], NO_KEY)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("annotation", "reason"), UNFILLABLE)
+def test_what_no_json_can_fill_is_refused_with_its_name(annotation: Any, reason: str) -> None:
+    text = refusal(with_parameter(annotation))
+    assert text.startswith(f"parameter 'p' of tool 'f' cannot be described: {reason}")
+    assert text.endswith("Use a type that JSON can carry, or pass schema= to @tool.")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "sent", "instance"),
+    [
+        (Annotated[type[int], BeforeValidator(reads)], "int", int),
+        (dict[Annotated[tuple[str, str], BeforeValidator(reads)], int], {"ab": 1}, {("a", "b"): 1}),
+        (dict[Word, int], {"a": 1}, {Word("a"): 1}),
+        (dict[int | tuple[int, int], int], {"1": 1}, {1: 1}),
+        (dict[Level, int], {"1": 1}, {Level.LOW: 1}),
+        (dict[int | None, int], {"1": 1}, {1: 1}),
+        (InstanceOf[Frozen], {"x": 1}, Frozen(x=1)),
+    ],
+)
+def test_what_some_json_fills_is_no_fault_of_the_type(annotation: Any, sent: Any, instance: Any) -> None:
+    assert arrives(with_parameter(annotation), {"p": sent}) == {"p": instance}

@@ -138,6 +138,89 @@ def test_what_is_too_large_to_look_at_or_has_no_end_is_not() -> None:
     assert is_still([0] * 100_000)
 
 
+class Named(Exception):
+    """It leaves its text to Python."""
+
+    status = 404
+
+
+class Told(Exception):
+    def __str__(self) -> str:
+        return "told"
+
+
+class Status(Exception):
+    @property
+    def status_code(self) -> int:
+        return 404
+
+
+class Lazily(Exception):
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+@dataclass
+class Broken(Exception):
+    cell: Any = None
+
+
+def behind(error: BaseException, cause: BaseException | None = None, context: BaseException | None = None) -> Any:
+    """The error with others behind it, as `raise` leaves them."""
+    error.__cause__, error.__context__ = cause, context
+    return error
+
+
+def itself(error: Exception) -> Exception:
+    error.__cause__ = error
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(
+            ValueError("v"),
+            ValueError(1, None),
+            KeyError("k"),
+            OSError(2, "gone", "a.txt"),
+            Named("n"),
+            StopIteration(1),
+        ),
+        *(ExceptionGroup("g", [ValueError("v"), Named("n")]), behind(ValueError("v"), Named("c"), OSError("o"))),
+        itself(ValueError("v")),
+    ],
+    ids=repr,
+)
+def test_an_error_of_plain_data_is_still_wherever_it_stands(error: Any) -> None:
+    assert [is_still(around(error)) for around in AROUND] == [True] * len(AROUND)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(
+            Told(),
+            Status(),
+            Lazily(),
+            Broken(Plain()),
+            ValueError(Plain()),
+            ValueError([1]),
+            OSError(2, "gone", Plain()),
+        ),
+        *(
+            ExceptionGroup("g", [ValueError("v"), Told()]),
+            behind(ValueError("v"), Status()),
+            behind(Named(), None, Told()),
+        ),
+        ExceptionGroup("g", [ValueError(i) for i in range(200)]),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_an_error_whose_class_or_data_has_a_say_is_not_wherever_it_stands(error: Any) -> None:
+    assert [is_still(around(error)) for around in AROUND] == [False] * len(AROUND)
+
+
 @given(OBJECTS)
 def test_any_object_gets_a_yes_or_no(value: Any) -> None:
     assert is_still(value) in (True, False)

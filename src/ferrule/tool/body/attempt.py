@@ -19,7 +19,7 @@ from ferrule.exception import proves_nothing
 from ferrule.lazy import LazyModule
 from ferrule.redact import scrub
 from ferrule.result import Failure, ToolResult, as_result
-from ferrule.strict_json import dumps, is_a, plain
+from ferrule.strict_json import dumps, is_a, kind_of, plain
 from ferrule.tool.body.deadline import Deadlines, deadlines
 from ferrule.tool.body.thread import POOL
 from ferrule.tool.body.value import GENERATOR, consume, exhaust, is_live, is_still
@@ -30,11 +30,14 @@ if TYPE_CHECKING:
     import asyncio
     import logging
     import traceback
+    from concurrent import futures
+    from concurrent.futures import Future
 
     from ferrule.tool import process
     from ferrule.tool.tool import FunctionTool, Tool
 else:
     asyncio = LazyModule("asyncio")
+    futures = LazyModule("concurrent.futures")
     logging = LazyModule("logging")
     traceback = LazyModule("traceback")
     process = LazyModule("ferrule.tool.process")  # few tools run in a process of their own
@@ -96,16 +99,17 @@ class Own(Exception):
 STRAY = (GeneratorExit, StopIteration)
 
 
-def failed(error: BaseException, *, once: bool) -> ToolResult:
+def failed(error: BaseException, *, once: bool, before: BaseException | None = None) -> ToolResult:
     """The failed result that says what a body raised.
 
     Args:
         error: What it raised.
         once: Whether the call has the effect class `once`: what proves nothing is then unknown, and no failure.
+        before: What was handled where it was caught, if that is another thread than this one.
     """
     _log_place(error)
     result = ToolResult.failed(error)
-    return unknown(result.output) if once and proves_nothing(error) else result
+    return unknown(result.output) if once and proves_nothing(error, before) else result
 
 
 def unknown(text: str, *, running: bool = False) -> ToolResult:
@@ -130,10 +134,15 @@ def is_unknown(result: ToolResult) -> bool:
 
 def _log_place(error: BaseException) -> None:
     """Tell whoever debugs where a tool raised: the result only says what. Credentials are taken out here as there."""
-    log = logging.getLogger("ferrule.tool")
-    if log.isEnabledFor(logging.DEBUG):
+    if _tells_place():
         with suppress(Exception):  # an exception of the user's class may refuse to be shown
-            log.debug("a tool raised\n%s", scrub("".join(traceback.format_exception(error)).rstrip()))
+            logging.getLogger("ferrule.tool").debug(
+                "a tool raised\n%s", scrub("".join(traceback.format_exception(error)).rstrip())
+            )
+
+
+def _tells_place() -> bool:
+    return logging.getLogger("ferrule.tool").isEnabledFor(logging.DEBUG)
 
 
 def described(tool: Tool, value: Any) -> ToolResult:
@@ -222,6 +231,37 @@ class Attempt:
             return self._started()
         except (asyncio.CancelledError, *STRAY) as error:
             raise Own(error) from None
+
+    async def told(self, error: BaseException, *, once: bool) -> ToolResult:
+        """What the call ends with where the body raised; saying so takes a thread where that may take its time.
+
+        Args:
+            error: What it raised.
+            once: As for `failed`.
+        """
+        if _is_said_at_once(error):
+            return failed(error, once=once)
+        future = self._saying(error, once=once)
+        wrapped = asyncio.wrap_future(future)
+        try:
+            ended = await self._ended(wrapped)
+        except asyncio.CancelledError:
+            self._watch_thread(future)
+            raise
+        if ended:
+            return wrapped.result()
+        self._watch_thread(future)
+        return self._timed_out(f"It raised {kind_of(error)}, which has not said in time what is wrong")
+
+    def _saying(self, error: BaseException, *, once: bool) -> Future[ToolResult]:
+        """The failed result, made in a worker thread from what the code of a class says."""
+        try:
+            return POOL.submit(partial(failed, error, once=once, before=sys.exception()))
+        except RuntimeError:  # the system gives no thread
+            future: Future[ToolResult] = futures.Future()
+            text = f"Tool {self.tool.name!r} raised {kind_of(error)}, and there was no thread to ask it what is wrong"
+            future.set_result(unknown(text) if once else ToolResult.failed(f"{text}.", code="exception"))
+            return future
 
     async def _settled(self, value: Any) -> Any:
         """What `finish` makes of a value, once it is one; describing it takes a thread where that may take its time."""
@@ -460,7 +500,11 @@ class Attempt:
         if self.late is None or is_a(error, asyncio.CancelledError):
             return
         if error is not None:
-            self.late(failed(error.error if is_a(error, Own) else error, once=self.tool.effect == "once"))
+            error, once = error.error if is_a(error, Own) else error, self.tool.effect == "once"
+            if _is_said_at_once(error):
+                self.late(failed(error, once=once))
+            else:
+                self._watch_thread(self._saying(error, once=once))
             return
         found = ended.result()
         # A thread may have given a coroutine, which nobody awaits any more.
@@ -487,6 +531,11 @@ def is_ready(value: Any) -> bool:
     if kind is str or kind is int or kind is float or kind is bool or kind is type(None):
         return True
     return (is_result or kind is dict or kind is list or not is_live(held)) and is_still(held)
+
+
+def _is_said_at_once(error: BaseException) -> bool:
+    """Whether it needs no code that might take its time to say what is wrong, and where if somebody debugs."""
+    return is_still(error) and not _tells_place()
 
 
 async def _ended(future: asyncio.Future[Any], seconds: float) -> bool:

@@ -38,6 +38,16 @@ _TRUSTED: Final = frozenset(
 )
 # What is called of an object to describe it
 _HOOKS: Final = ("__iter__", "__getitem__", "__getattr__", "__getattribute__", "items", "value")
+# What is asked of an error to describe and to classify it: what goes into the text, and the rest
+_TOLD: Final = (
+    *("response", "status_code", "status", "errno", "strerror", "filename", "filename2", "msg", "lineno", "encoding"),
+    *("reason", "message"),
+)
+_ASKED: Final = (
+    *("__str__", "__repr__", "__getattr__", "__getattribute__", "args", "exceptions"),
+    *("__cause__", "__context__", "__suppress_context__", "__class__", *_TOLD),
+)
+_MOST_BEHIND: Final = 100  # errors inside and behind an error that are looked at
 
 
 def is_live(value: Any) -> bool:
@@ -134,7 +144,7 @@ def _held(value: Any, kind: type[Any]) -> list[Any] | None:
     """What a value holds; None when that is not known without asking its class."""
     names = () if kind in _SCALARS else _fields(kind)
     if names is None:
-        return None
+        return [] if issubclass(kind, BaseException) and _speaks_plainly(value) else None
     found: list[Any] = [getattr(value, name) for name in names if hasattr(value, name)]
     if issubclass(kind, dict):
         found += [*value, *value.values()]
@@ -145,7 +155,9 @@ def _held(value: Any, kind: type[Any]) -> list[Any] | None:
 
 @lru_cache(maxsize=1024)
 def _fields(kind: type[Any]) -> tuple[str, ...] | None:
-    """The fields of a class whose objects are described by our code alone; None of another."""
+    """The fields of a class whose objects are described by our code alone; None of another, and of an error."""
+    if issubclass(kind, BaseException):
+        return None
     own = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in _TRUSTED]
     if any(_is_code(vars(base).get(hook)) for base in own for hook in _HOOKS):
         return None
@@ -158,6 +170,29 @@ def _fields(kind: type[Any]) -> tuple[str, ...] | None:
     if issubclass(kind, (str, bytes, int, float, dict, *_LISTS)):
         return ()
     return None if own or hasattr(kind, "__iter__") else ()
+
+
+def _speaks_plainly(error: BaseException) -> bool:
+    """Whether an error, with those inside and behind it, is described by Python's own code from plain data."""
+    todo = [error]
+    for each in todo:  # it grows
+        if len(todo) > _MOST_BEHIND or not _is_plain_error(type(each)):
+            return False
+        inside: tuple[BaseException, ...] = each.exceptions if is_a(each, BaseExceptionGroup) else ()
+        told = (*(() if inside else each.args), *[getattr(each, name, None) for name in _TOLD])
+        if not _ARE_SCALARS(map(type, told)):
+            return False
+        behind = (*inside, each.__cause__, each.__context__)
+        todo += [x for x in behind if x is not None and not any(x is known for known in todo)]
+    return True
+
+
+@lru_cache(maxsize=1024)
+def _is_plain_error(kind: type[BaseException]) -> bool:
+    """Whether a class of errors leaves to Python's own classes all that it is asked."""
+    own = [base for base in kind.__mro__ if base.__module__ != "builtins"]
+    asked = any(hasattr(vars(base)[name], "__get__") for base in own for name in _ASKED if name in vars(base))
+    return not asked and not hasattr(kind, "__dataclass_fields__")  # inside a value, a record is told by its fields
 
 
 def _is_code(attribute: object) -> bool:

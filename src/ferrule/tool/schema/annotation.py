@@ -8,7 +8,15 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+)
 from typing import Annotated, Any, cast, get_args, get_origin
 
 import typing_extensions
@@ -29,6 +37,29 @@ def readable(annotation: Any) -> Any:
     Since 0.1.
     """
     return _exchange(annotation, {})
+
+
+_STREAMS = (Generator, Iterator, AsyncGenerator, AsyncIterator, AsyncIterable)
+
+
+def refuse_streams(annotation: Any) -> None:
+    """Refuse what can be read only once, or only by waiting: arguments are there before the call, and read again.
+
+    Args:
+        annotation: Any annotation; a stream is found at any depth of it.
+
+    Raises:
+        TypeError: Saying what to use instead.
+
+    Since 0.1.
+    """
+    kind, args = get_origin(annotation) or annotation, get_args(annotation)
+    name = next((s.__name__ for s in _STREAMS if kind is s), None)
+    if name is not None:
+        instead = f"list[{inspect.formatannotation(args[0])}]" if args else "list"
+        raise TypeError(f"JSON holds no {name}, only arrays: use {instead}")
+    for inner in args:
+        refuse_streams(inner)
 
 
 def _exchange(annotation: Any, made: dict[Any, Any]) -> Any:

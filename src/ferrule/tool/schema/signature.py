@@ -26,9 +26,19 @@ from pydantic_core import PydanticSerializationError, SchemaValidator, to_jsonab
 from ferrule.errors import ToolDefinitionError
 from ferrule.lazy import LazyModule
 from ferrule.strict_json import dumps, is_a, kind_of, parse
-from ferrule.tool.schema.annotation import first_sentence, hints_of, innermost, local_names, own_names, readable
+from ferrule.tool.schema.annotation import (
+    first_sentence,
+    hints_of,
+    innermost,
+    local_names,
+    own_names,
+    readable,
+    refuse_streams,
+)
 from ferrule.tool.schema.arguments import EXACT, Fault, json_type, path_text, refuse_taken, with_digits
 from ferrule.tool.schema.docstring import About, parse_docstring
+from ferrule.tool.schema.fillable import refuse_unfillable
+from ferrule.tool.schema.flag import flag_schema, is_flag
 from ferrule.tool.schema.reference import Schema
 from ferrule.tool.schema.strict import strict_validator, takes_anything
 
@@ -154,6 +164,9 @@ class _Lean(GenerateJsonSchema):
 
     def timedelta_schema(self, schema: Any) -> Any:
         return {"anyOf": [{"type": "number", "description": "Seconds."}, {"type": "string", "format": "duration"}]}
+
+    def enum_schema(self, schema: Any) -> Any:
+        return flag_schema(schema["cls"]) if is_flag(schema["cls"]) else super().enum_schema(schema)
 
     def decimal_schema(self, schema: Any) -> Any:
         made = super().decimal_schema(schema)  # before pydantic 2.14 with a pattern that forbids exponents
@@ -314,6 +327,7 @@ def _annotation(p: inspect.Parameter, hints: Mapping[str, Any], tool: str) -> An
         )
     if p.name in hints:
         try:
+            refuse_streams(hints[p.name])
             return readable(hints[p.name])
         except Exception as error:  # a TypedDict's own annotations may be any expressions
             raise ToolDefinitionError(f"{where} cannot be described: {first_sentence(error)}") from error
@@ -418,6 +432,7 @@ def _described(adapter: TypeAdapter[Any]) -> _Described:
     if _mentions(schema, EXACT):
         schema, exact = adapter.json_schema(schema_generator=_Lean), schema
     core = adapter.core_schema
+    refuse_unfillable(core)
     return _Described(_without_titles(schema), strict_validator(core), exact, takes_anything(core))
 
 
@@ -447,8 +462,9 @@ def read_type(annotation: Any, name: str) -> tuple[Signature, bool]:
 
     Since 0.1.
     """
-    annotation = readable(annotation)
     try:
+        refuse_streams(annotation)
+        annotation = readable(annotation)
         made = _described(TypeAdapter(annotation))
         wrapped = "properties" not in made.schema
         if wrapped:

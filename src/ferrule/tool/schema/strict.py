@@ -19,9 +19,10 @@ from typing import Any, cast
 from pydantic_core import PydanticCustomError, PydanticKnownError, SchemaValidator, core_schema, to_jsonable_python
 
 from ferrule.strict_json import dumps
+from ferrule.tool.schema.flag import flags_of, is_flag
 from ferrule.tool.schema.reference import Schema
 
-_PARTS = (
+PARTS = (
     *("schema", "items_schema", "keys_schema", "values_schema", "extras_schema", "json_schema", "python_schema"),
     *("lax_schema", "strict_schema", "arguments_schema", "var_kwargs_schema"),
     *("fields", "choices", "steps", "definitions"),
@@ -65,7 +66,7 @@ def takes_anything(core: Any) -> bool:
     """
     if isinstance(core, dict):
         node = cast("Schema", core)
-        inside = [node[k] for k in _PARTS if k in node] if isinstance(node.get("type"), str) else node.values()
+        inside = [node[k] for k in PARTS if k in node] if isinstance(node.get("type"), str) else node.values()
         return node.get("type") == "any" or any(map(takes_anything, inside))
     return isinstance(core, (list, tuple)) and any(map(takes_anything, cast("list[Any]", core)))
 
@@ -83,9 +84,9 @@ def _rewritten(part: Any, rewrite: Callable[[Schema, bool], Any], *, settled: bo
         return {k: _rewritten(v, rewrite, settled=settled) for k, v in node.items()}
     if kind in _CLASSES:
         settled = "strict" in (node.get("config") or ())
-    elif kind in _BEFORE and not _is_pydantics(node["function"]["function"]):
+    elif kind in _BEFORE and not is_pydantics(node["function"]["function"]):
         settled = True
-    parts = {k: _rewritten(node[k], rewrite, settled=settled) for k in _PARTS if k in node}
+    parts = {k: _rewritten(node[k], rewrite, settled=settled) for k in PARTS if k in node}
     if "keys_schema" in node and rewrite is _as_json:
         parts["keys_schema"] = _rewritten(node["keys_schema"], _as_key, settled=settled)
     return rewrite({**node, **parts}, settled)
@@ -93,8 +94,10 @@ def _rewritten(part: Any, rewrite: Callable[[Schema, bool], Any], *, settled: bo
 
 def _as_json(node: Schema, settled: bool) -> Any:
     kind = node["type"]
-    if kind in _MAPS:
+    if kind in MAPS:
         return _keyed(node)
+    if kind == "generator":  # read lazily, its items would be checked after the call has begun
+        return {**node, "type": "list"}
     rewrite = None if settled or "strict" in node else _LEAVES.get(kind)
     return rewrite(node) if rewrite else node
 
@@ -110,11 +113,18 @@ def _as_sent(node: Schema, settled: bool) -> Schema:
 
 
 _CLASSES = ("model", "dataclass", "typed-dict", "named-tuple")
-_MAPS = ("dict", "counter", "frozendict", "ordered-dict")
+MAPS = ("dict", "counter", "frozendict", "ordered-dict")
 _BEFORE = ("function-before", "function-wrap")
 
 
-def _is_pydantics(function: Any) -> bool:
+def is_pydantics(function: Any) -> bool:
+    """Whether a function of a core schema is pydantic's own, and not the user's.
+
+    Args:
+        function: The function.
+
+    Since 0.1.
+    """
     while isinstance(function, functools.partial):
         function = cast("functools.partial[Any]", function).func
     return str(getattr(function, "__module__", "")).startswith("pydantic.")
@@ -173,6 +183,8 @@ def _enum(node: Schema) -> Any:
     members: list[Any] = node["members"]
     if all(type(m.value) is str for m in members):
         return node
+    if is_flag(node["cls"]):
+        return _behind(flags_of(node["cls"]), node)
     table = {_json(m.value): m for m in members}
     if len(table) < len(members):
         raise TypeError(f"two members of {node['cls'].__name__} have the same JSON")
@@ -180,7 +192,7 @@ def _enum(node: Schema) -> Any:
 
 
 def _asks_itself(cls: Any) -> bool:
-    """Whether an enum makes something of values that are no member's: of text or numbers its author's way, of flags."""
+    """Whether an enum makes something of values that are no member's, its author's way."""
     return cls._missing_.__func__ is not vars(Enum)["_missing_"].__func__
 
 
@@ -220,7 +232,7 @@ def _json(value: Any) -> bytes:
 def _address(node: Schema) -> Any:
     """An IP address, network or interface, which pydantic would make of a number too."""
     lax = node["lax_schema"]
-    if lax["type"] != "function-plain" or not _is_pydantics(lax["function"]["function"]):
+    if lax["type"] != "function-plain" or not is_pydantics(lax["function"]["function"]):
         return node
     return _behind(_no_number("Input should be an IP address as text"), node)
 
