@@ -19,6 +19,7 @@ ISOLATE = unset PYTHONPATH PYTHONHOME PYTHONSAFEPATH VIRTUAL_ENV CONDA_PREFIX PI
 help:
 	@echo 'make demo    install into .venv, run examples/license_audit and ask its agent'
 	@echo 'make test    install the development tools too, then check and run all tests'
+	@echo 'make crash   kill processes at every point of a run, and at 200 random ones'
 	@echo 'make check   ruff, pyright, import contracts, gates'
 	@echo 'make format  format and fix what ruff can fix'
 	@echo 'make bench   run the benchmarks'
@@ -31,6 +32,9 @@ demo: .venv/.installed
 test: check
 	@echo 'pytest'
 	@$(ISOLATE) $(BIN)/python -m pytest -q -n auto
+
+crash: .venv/.installed-dev
+	@$(ISOLATE) CRASH=all $(BIN)/python -m pytest -q -n auto -rP tests/crash
 
 check: .venv/.installed-dev
 	@echo 'ruff check'
@@ -87,4 +91,4 @@ clean:
 	@$(ISOLATE) $(PIP_INSTALL) -r requirements/dev.txt
 	@touch $@
 
-.PHONY: help demo test check format bench lock clean
+.PHONY: help demo test crash check format bench lock clean

@@ -26,6 +26,7 @@ from ferrule.runtime.worker import Worker
 
 T = TypeVar("T")
 
+ALL = os.environ.get("CRASH") == "all"  # what `make crash` tries beyond `make test`
 LEASE = 1.0
 LIMIT = 60.0  # seconds that anything here is waited for at most
 ROOT = Path(__file__).parents[2]

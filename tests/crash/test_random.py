@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -11,10 +10,10 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
-from tests.crash.kit import assert_holds, at_each, ended_by_another, opened, script, the_run, until, victim
+from tests.crash.kit import ALL, assert_holds, at_each, ended_by_another, opened, script, the_run, until, victim
 from tests.crash.world import Sink
 
-RUNS = int(os.environ.get("CRASH_RUNS", "25"))
+RUNS = 200 if ALL else 25
 GROUPS = 5  # so that several workers of pytest share them
 
 

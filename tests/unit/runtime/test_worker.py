@@ -207,7 +207,11 @@ def asker(expires: Callable[[], str | None] = lambda: None) -> Agent[Any, Any]:
         return str(ctx.ask("question", what, expiresAt=ctx.state.setdefault("ends", expires())).data)
 
     turns: list[Any] = [[call("ask", {"what": "first"})], [call("ask", {"what": "second"})], "done"]
-    return Agent("a", lambda r: turns[sum(isinstance(m, ModelMessage) for m in r.messages)], tools=[ask])
+
+    def model(request: Any) -> Any:
+        return turns[sum(isinstance(m, ModelMessage) for m in request.messages)]
+
+    return Agent("a", model, tools=[ask])
 
 
 def test_an_answer_to_a_request_that_was_answered_otherwise_meanwhile_is_left() -> None:
