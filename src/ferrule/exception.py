@@ -126,7 +126,9 @@ def proves_nothing(error: BaseException, before: BaseException | None = None) ->
     """Whether a lost connection or a time-out, here or behind it, leaves open what happened on the other side.
 
     Behind an error is its cause, or what was handled when it was raised, but
-    not what the caller of this function handles: that came before.
+    not what the caller of this function handles: that came before. A refused
+    connection proves that nothing was sent over it, and nothing of an attempt
+    that was lost before.
 
     Args:
         error: Any exception; of a group each leaf is looked at.
@@ -140,10 +142,13 @@ def proves_nothing(error: BaseException, before: BaseException | None = None) ->
 
 def _leaves_open(error: BaseException, before: BaseException | None) -> bool:
     behind: BaseException | None = error
+    proved = False  # a client's word for no connection speaks for what it wraps, down to the refusal itself
     for _ in range(_CAUSES):
-        if is_a(behind, ConnectionRefusedError) or re.search(_REFUSED, kind_of(behind)):
-            return False
-        if is_a(behind, EOFError) or classify(behind)[0] in ("timeout", "unavailable"):
+        if is_a(behind, ConnectionRefusedError):
+            proved = False  # the refusal wraps nothing: what is behind it is an earlier attempt
+        elif proved or re.search(_REFUSED, kind_of(behind)):
+            proved = True
+        elif is_a(behind, EOFError) or classify(behind)[0] in ("timeout", "unavailable"):
             return True
         behind = behind.__cause__ if behind.__suppress_context__ else behind.__context__
         if behind is None or behind is before:

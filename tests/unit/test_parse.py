@@ -74,8 +74,8 @@ def test_decimals_that_are_no_numbers_are_not_written() -> None:
             dumps([value])
 
 
-def test_beside_an_integer_beyond_64_bits_a_decimal_is_text() -> None:
-    assert dumps([2**70, Decimal("1.10")]) == b'[1180591620717411303424,"1.10"]'
+def test_beside_an_integer_beyond_64_bits_a_decimal_is_still_a_number() -> None:
+    assert dumps([2**70, Decimal("1.10")]) == b"[1180591620717411303424,1.10]"
 
 
 @pytest.mark.case("C029")

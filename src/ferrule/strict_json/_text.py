@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import orjson
 
@@ -46,8 +46,21 @@ def dumps(value: Any) -> bytes:
     """
     try:
         return orjson.dumps(value, _number)
-    except TypeError:  # an integer beyond 64 bits, or nesting beyond orjson's bound; there decimals are text
+    except TypeError:
+        pass
+    try:
+        return orjson.dumps(_wide(value), _number)
+    except (TypeError, RecursionError):  # nesting beyond orjson's bound; there decimals are text
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_text).encode()
+
+
+def _wide(value: Any) -> Any:
+    """The value with integers beyond 64 bits, which orjson refuses, as Decimals of the same digits."""
+    if isinstance(value, dict):
+        return {k: _wide(v) for k, v in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_wide(v) for v in cast("list[Any]", value)]
+    return Decimal(value) if type(value) is int and not -(2**63) <= value < 2**64 else value
 
 
 def _number(value: object) -> orjson.Fragment:

@@ -1075,3 +1075,13 @@ def test_a_check_ends_in_arguments_or_in_a_refusal(data: Mapping[str, Any]) -> N
             values, text = read(parameters, data)
             assert parse(text) == data
             assert values.keys() == data.keys()
+
+
+@pytest.mark.parametrize("place", ['"y": "[1]"', '"y": [1], "price": 1.10'])
+def test_a_number_stays_one_beside_an_integer_beyond_64_bits(place: str) -> None:
+    @tool
+    def note(more: dict[str, Any], y: list[int], rate: float, price: Decimal = Decimal(0)) -> Any:
+        return [more["a"], more["id"], rate]
+
+    result = run(note.call('{"more": {"a": 2.50, "id": 18446744073709551616}, "rate": 1e15, ' + place + "}"))
+    assert result.value == [2.5, 2**64, 1e15]
