@@ -13,7 +13,7 @@ RecordType = Literal[
 # What each record tells, in this order; what stands last may be absent.
 FACTS: Final[Mapping[RecordType, tuple[str, ...]]] = {
     "run.started": ("definition", "context"),
-    "hook.returned": ("point", "op", "changed"),
+    "hook.returned": ("point", "op", "changed", "spent"),
     "model.intended": ("op", "attempt", "model"),
     "model.responded": ("op", "outcome"),
     "tool.intended": ("op", "call", "arguments", "attempt"),
