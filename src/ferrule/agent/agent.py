@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
@@ -30,8 +31,10 @@ from ferrule.tool.toolset import Several, Toolset
 if TYPE_CHECKING:
     import asyncio
     import logging
+    from concurrent import futures
 else:
     asyncio = LazyModule("asyncio")
+    futures = LazyModule("concurrent.futures")
     logging = LazyModule("logging")
 
 Deps = TypeVar("Deps", default=Any)
@@ -307,7 +310,8 @@ class Agent(Generic[Deps, Out]):
         """Run to the end and wait for it, in a script, a notebook or a thread.
 
         Inside a running event loop it works too, and holds that loop up
-        meanwhile; use `run` there where you can.
+        meanwhile; use `run` there where you can. Ctrl-C ends the run before
+        it is raised; once more, and it is raised at once.
 
         Args:
             prompt: As for `run`.
@@ -318,7 +322,7 @@ class Agent(Generic[Deps, Out]):
             asyncio.get_running_loop()
         except RuntimeError:
             return asyncio.run(work)
-        return POOL.submit(lambda: asyncio.run(work)).result()
+        return _elsewhere(work)
 
     def as_tool(
         self,
@@ -421,6 +425,42 @@ class AgentTool(Tool):
         run = await self.agent.run(str(context.variables["input"]), context=context.run_context)
         asked = [self.agent.tools.find(c.name) for m in run.messages if isinstance(m, ModelMessage) for c in m.calls]
         return run.as_tool_result(after_effects=any(tool is not None and tool.effect == "once" for tool in asked))
+
+
+def _elsewhere(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run in a thread with a loop of its own; what interrupts whoever waits, a Ctrl-C, ends the run as well."""
+    ends: list[Callable[[], Any]] = []  # what ends it, once it has begun
+    told = False
+
+    async def watched() -> Any:
+        loop, task = asyncio.get_running_loop(), cast("asyncio.Task[Any]", asyncio.current_task())
+        ends.append(lambda: loop.call_soon_threadsafe(task.cancel))
+        if told:
+            task.cancel()
+        return await work
+
+    def cancel() -> None:
+        nonlocal told
+        told = True
+        for end in ends:
+            with suppress(RuntimeError):  # its loop is closed: it has ended
+                end()
+
+    future = POOL.submit(lambda: asyncio.run(watched()))
+    try:
+        futures.wait([future])
+    except BaseException:
+        if future.cancel():  # no thread had come to it
+            work.close()
+            raise
+        try:  # calls in flight are given their grace; who interrupts once more waits no longer
+            cancel()
+            futures.wait([future])
+        except BaseException:
+            cancel()
+            raise
+        raise
+    return future.result()
 
 
 async def _in_session(session: Session, driver: Driver, given: RunInput) -> RunResult[Any]:

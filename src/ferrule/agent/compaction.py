@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.agent.hooks import Hooks
+from ferrule.agent.output import AGAIN
 from ferrule.content import Part, from_dict
 from ferrule.errors import ConfigurationError, ModelError, UsageError
 from ferrule.lazy import LazyModule
@@ -179,7 +180,7 @@ def _is_note(message: Message) -> bool:
 
 
 def _is_said(message: Message) -> bool:
-    return isinstance(message, UserMessage) and not _is_note(message)
+    return isinstance(message, UserMessage) and not _is_note(message) and not message.text.endswith(AGAIN)
 
 
 def _is_asked(message: Message) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ferrule.agent.output import InvalidOutput, Output
+from ferrule.agent.output import AGAIN, InvalidOutput, Output
 from ferrule.errors import UsageError
 from ferrule.lazy import LazyModule
 from ferrule.machine import CallModel, CallTool, Cancelled, Command, Completion, Finish, maker
@@ -213,7 +213,7 @@ class AgentLoop:
         """Take what happened.
 
         Args:
-            completion: A model's answer, a call's result, a child's end or a cancellation.
+            completion: A model's answer, a call's result, a child's end, what a hook consumed, or a cancellation.
         """
         outcome = completion.outcome
         self._now = completion.at
@@ -226,7 +226,8 @@ class AgentLoop:
             return self._answered(outcome.response)
         if isinstance(outcome, Cancelled):
             return self._cancelled()
-        self._usage = self._usage + outcome.usage  # of a run inside, whose result comes next
+        # Of a hook, or of a run inside, whose result comes next.
+        self._usage = self._usage + (outcome if isinstance(outcome, Usage) else outcome.usage)
         return ()
 
     # -- the model ----------------------------------------------------------------------------------------------
@@ -324,7 +325,7 @@ class AgentLoop:
             self._output_errors += 1
             if self._output_errors > self._plan.output_retries:
                 return (Finish("failed", text, error=str(error), reason="invalid_output"),)
-            self._messages.append(user(f"{error} Answer again with JSON that fits, and nothing else."))
+            self._messages.append(user(f"{error}{AGAIN}"))
             return self._ask()
         return (Finish("done", text, value),)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ferrule.errors import JSONSyntaxError
 from ferrule.lazy import LazyModule
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from ferrule.provider import schema as schemas
 else:
     schemas = LazyModule("ferrule.provider.schema")
+
+AGAIN: Final = " Answer again with JSON that fits, and nothing else."
+"""How a complaint about an answer ends, and how one is known from what the user says."""
 
 
 class InvalidOutput(Exception):

@@ -18,7 +18,7 @@ VERSION: Final = 1  # 1: as below
 FACTS: Final[Mapping[str, tuple[str, ...]]] = {
     "run.started": ("definition", "input", "context", "options", "worker"),
     "run.taken": ("worker", "epoch"),
-    "hook.returned": ("point", "op", "changed"),
+    "hook.returned": ("point", "op", "changed", "spent"),
     "model.intended": ("op", "attempt", "model"),
     "model.responded": ("op", "outcome"),
     "tool.intended": ("op", "tool", "attempt", "arguments"),  # JSON text, where it is not what the model asked for

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 from ferrule.errors import ModelError, UsageError
 from ferrule.exception import describe_exception
 from ferrule.lazy import LazyModule
-from ferrule.machine import CallModel, CallTool, Command, Sleep, StartRun, Wait
+from ferrule.machine import CallModel, CallTool, Command, Completion, Sleep, StartRun, Wait
 from ferrule.message import FINISHES, Call, ModelMessage, Usage, miscounted, unpaired
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
 from ferrule.result import ToolResult, take, with_fact
@@ -140,13 +140,11 @@ async def _watched(run: Driver, command: CallModel, hooks: Hooks) -> Any:
             shown = shown.but(messages=list(shown.messages))  # whatever can be gone through only once
     except Exception as error:  # what it should have taken out or put in is not sent without it
         return _hook_failed("before_model", error)
-    run.note("before_model", command.op, shown is not request)
+    _note(run, "before_model", command.op, shown is not request)
     wrong = unpaired(shown.messages) if shown.messages is not request.messages else None
     if wrong is not None:
         return _hook_failed("before_model", UsageError(f"the transcript it returned cannot be sent: {wrong}."))
     answer = await _answer(run, command, shown)
-    if run.info.spent is not None and answer.usage is not None:  # limits look at it; else the end of the run does
-        answer, run.info.spent = answer.but(usage=answer.usage + run.info.spent), None
     try:
         response = await hooks.after_model(run.info, shown, answer)
         wrong = _unfit(response) if response is not answer else None
@@ -156,10 +154,22 @@ async def _watched(run: Driver, command: CallModel, hooks: Hooks) -> Any:
         run.info.spend(answer.usage or Usage())
         raise
     except Exception as error:  # the same for what it should have seen
-        return _hook_failed("after_model", error).but(usage=answer.usage)
+        response = _hook_failed("after_model", error).but(usage=answer.usage)
+    if run.info.spent is not None:
+        _note(run, "after_model", command.op, response is not answer)
     if shown.tools is not request.tools:
         response = _without_hidden(response, shown.tools)
     return response if shown.messages is request.messages else run.definition.rewritten(response, shown.messages)
+
+
+def _note(run: Driver, point: str, op: str, changed: bool) -> None:
+    """Record what a hook did; what it consumed meanwhile the machine learns at once, for its limits."""
+    spent, run.info.spent = run.info.spent, None
+    if spent is None:
+        run.journal.append("hook.returned", point, run.path + op, changed)
+    else:
+        at = run.journal.append("hook.returned", point, run.path + op, changed, spent)
+        run.machine.on(Completion(op, at, spent))
 
 
 def _without_hidden(response: ModelResponse, tools: Toolset) -> ModelResponse:
@@ -393,9 +403,9 @@ async def _before(
     try:  # on a copy: what it does to that one is neither checked nor shown to who approves, so it changes nothing
         decided = await hooks.before_tool(run.info, call, tool, deepcopy(values))
     except Exception as error:  # a guard that breaks lets nothing through
-        run.note("before_tool", call.id, changed=True)
+        _note(run, "before_tool", call.id, changed=True)
         return _denied_by_hook(tool, f"raised {type(error).__name__}")
-    run.note("before_tool", call.id, decided is not None)
+    _note(run, "before_tool", call.id, decided is not None)
     if decided is None:
         return None
     if not isinstance(decided, ToolResult):
@@ -434,7 +444,7 @@ async def _after(run: Driver, hooks: Hooks, op: str, call: Call, result: ToolRes
     if changed is not result:
         changed = take(changed)
         changed = _unseen("returned a request") if changed.pending is not None else changed
-    run.note("after_tool", call.id, changed is not result)
+    _note(run, "after_tool", call.id, changed is not result)
     return changed
 
 

@@ -397,16 +397,6 @@ class Driver:
         except (Exception, asyncio.CancelledError):  # whoever listens must not decide how the run ends
             self._log_listener()
 
-    def note(self, point: str, op: str, changed: bool) -> None:
-        """Record what a hook did.
-
-        Args:
-            point: Where it stood.
-            op: The command.
-            changed: Whether it changed anything.
-        """
-        self.journal.append("hook.returned", point, self.path + op, changed)
-
     def emit(self, event: Event) -> None:
         """Tell the listener.
 

@@ -121,7 +121,12 @@ def recover(machine: Machine, commands: Sequence[Command], records: Iterable[Rec
             _open(opened, told, machine.on(Completion("", record.at, Cancelled(told.cancelled_by or ""))))
             continue
         op = _local(record.body.get("op"), path)
-        if op is None or record.type == "hook.returned":
+        if op is None:
+            continue
+        if record.type == "hook.returned":
+            spent = record.body.get("spent")
+            if spent is not None:
+                machine.on(Completion(op, record.at, spent))
             continue
         command = opened.get(op)
         if command is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,6 +34,7 @@ from ferrule import (
     image,
     tool,
 )
+from ferrule.agent import agent as agents
 from ferrule.message import Call, ModelMessage, ToolMessage, Usage, UserMessage, unpaired, user
 from ferrule.provider.base import ModelRequest, ModelResponse
 from ferrule.testing import ScriptedModel, ScriptExhausted, call
@@ -1048,6 +1051,37 @@ def test_run_sync_works_in_scripts_threads_and_running_loops() -> None:
         return once()
 
     assert (found, asyncio.run(inside())) == (["two"], "two")
+
+
+def test_an_interrupt_in_a_running_loop_ends_the_run_that_was_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, waited, ended = threading.Event(), list[Any](), list[str]()
+
+    def wait(futures: Any) -> None:
+        waited.append(futures)
+        if len(waited) == 1:
+            begun.wait()
+            raise KeyboardInterrupt  # as at a Ctrl-C, whoever waits
+        concurrent.futures.wait(futures)
+
+    @tool(effect="once")
+    async def pay() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("pay")
+
+    script = ScriptedModel([call("pay"), call("pay"), "paid twice"])
+    session = Session()
+
+    async def cell() -> None:
+        Agent("a", script, tools=[pay]).run_sync("go", session=session)
+
+    monkeypatch.setattr(agents, "futures", SimpleNamespace(wait=wait))
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(cell())
+    told = [m.output for m in session.messages if isinstance(m, ToolMessage)]
+    assert (ended, len(script.requests), ["may have" in output for output in told]) == (["pay"], 1, [True])
 
 
 def test_cancelling_the_caller_ends_the_calls_in_flight() -> None:

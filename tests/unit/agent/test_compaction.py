@@ -370,5 +370,15 @@ def test_what_a_summary_consumed_counts_for_the_run_and_its_limits() -> None:
     assert 2.0 <= result.usage.cost < 2.0 + 1.1 + 0.11
 
 
+def test_a_complaint_about_an_answer_never_stands_for_what_the_user_said() -> None:
+    task = "Count the rings. " + "word " * 80
+    model = ScriptedModel(['{"result": "many"}', *looks(30), '{"result": 3}'])
+    agent = Agent("a", model, output=int, tools=[look], hooks=[Compaction(1_000, 300)], limits=Limits(turns=99))
+    result = run(agent.run(task))
+    assert result.value == 3
+    assert all(request.messages[0] == user(task) for request in model.requests)
+    assert len(model.requests[-1].messages) < len(model.requests)
+
+
 def test_a_sound_is_counted_too() -> None:
     assert estimate(user([audio(b"RIFF\0\0\0\0WAVEfmt ")])) == 8

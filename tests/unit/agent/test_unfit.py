@@ -101,6 +101,51 @@ def test_a_hook_that_spends_what_cannot_be_counted_fails_the_run_and_loses_no_wo
     assert "what a hook says it spent cannot be counted" in str(result.error)
 
 
+def after_tool(run: RunInfo[Any], call: Call, result: ToolResult) -> None:
+    run.spend(Usage(900, 100, cost=5.0, requests=1))
+
+
+def before_tool(run: RunInfo[Any], call: Call, tool: Any, arguments: Any) -> None:
+    run.spend(Usage(900, 100, cost=5.0, requests=1))
+
+
+def before_model(run: RunInfo[Any], request: ModelRequest) -> None:
+    run.spend(Usage(900, 100, cost=5.0, requests=1))
+
+
+def after_model(run: RunInfo[Any], request: ModelRequest, response: ModelResponse) -> None:
+    run.spend(Usage(900, 100, cost=5.0, requests=1))
+
+
+@pytest.mark.parametrize("told", [Usage(1, 1, cost=0.01), None])
+@pytest.mark.parametrize("limits", [Limits(tokens=1_000), Limits(cost=1)])
+@pytest.mark.parametrize("spends", [before_model, after_model, before_tool, after_tool])
+def test_limits_look_at_what_any_hook_spent_before_a_model_is_asked_again(
+    spends: Any, limits: Limits, told: Usage | None
+) -> None:
+    model = ScriptedModel([ModelResponse(ModelMessage(calls=(PAY,)), "tool_calls", told)] * 3)
+    hook = type("Spend", (Hooks,), {spends.__name__: staticmethod(spends)})()
+    result = Agent("a", model, tools=[pay], hooks=[hook], limits=limits).run_sync("go")
+    assert (result.status, len(model.requests), result.usage.requests) == ("incomplete", 1, 2)
+    assert result.usage.input == (901 if told else 900)
+    assert result.usage.cost == (5.01 if told else None)
+
+
+def test_a_transcript_that_was_sent_is_gone_on_from_though_a_hook_refuses_the_answer() -> None:
+    class Shorten(Hooks):
+        def before_model(self, run: RunInfo[Any], request: ModelRequest) -> ModelRequest | None:
+            return request.but(messages=[user("short")]) if request.messages[0] == user("long") else None
+
+        def after_model(self, run: RunInfo[Any], request: ModelRequest, response: ModelResponse) -> None:
+            if response.message.text == "bad":
+                raise ValueError("no")
+
+    other = ScriptedModel(["good"])
+    result = Agent("a", ScriptedModel(["bad"]), hooks=[Shorten()], fallback=[other]).run_sync("long")
+    assert list(result.messages) == [user("short"), *result.messages[1:]]
+    assert (result.output, other.requests[0].messages[0]) == ("good", user("short"))
+
+
 # -- hooks ------------------------------------------------------------------------------------------------------
 
 
