@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.journal.alive import clock
 from ferrule.journal.record import VERSION, Record, RecordType, body_of, written
-from ferrule.journal.store import Asked, Batch, Held, Letter, Row, State, Store
+from ferrule.journal.store import Asked, Batch, Decision, Held, Letter, Row, State, Store
 from ferrule.lazy import LazyModule
 from ferrule.result import ToolResult
-from ferrule.strict_json import dumps, parse, restore, typed
+from ferrule.strict_json import dumps, parse, plain, restore, typed
 from ferrule.suspension import Answer, Request, parse_time
 
 if TYPE_CHECKING:
@@ -152,6 +152,33 @@ class HeldJournal:
             return None
         at = self.append(type, *facts)
         return Record(self.run_id, self.seq, type, at, body_of(type, facts))
+
+    async def agreed(self, request_id: str, answer: Answer) -> tuple[Answer, str]:
+        """Put an answer that was given in this process to the store: the first one counts, wherever it was given.
+
+        Args:
+            request_id: The request, recorded before.
+            answer: The answer.
+
+        Returns:
+            The answer that counts, and who gave it; one that says `expired` when it came too late.
+
+        Raises:
+            StoreError: The store cannot be asked.
+
+        Since 0.1.
+        """
+        await self.durable()
+        decision = Decision(dumps(plain(answer.to_dict())), "inline", "inline", answer.digest)
+        verdict, asked = await self._store.answer(request_id, decision, time.time())
+        for letter in await self._store.letters(self.run_id):  # what it says is recorded next
+            if letter.kind == "answer" and parse(letter.body)["request_id"] == request_id:
+                self.forget(letter.id)
+        if verdict in ("accepted", "same"):
+            return answer, "inline"
+        if verdict == "answered" and asked is not None and asked.answer is not None:
+            return Answer.from_dict(parse(asked.answer)), asked.by or "somebody"
+        return Answer(request_id, ok=False, reason="expired", digest=answer.digest), "nobody"
 
     def as_recorded(self, outcome: Any) -> Any:
         """What the record of an outcome restores it to.

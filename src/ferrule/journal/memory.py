@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ferrule.journal.record import Record, RecordType, body_of
+from ferrule.suspension import Answer
 
 
 class MemoryJournal:
@@ -68,6 +69,15 @@ class MemoryJournal:
             tell: That.
         """
         tell()
+
+    async def agreed(self, request_id: str, answer: Answer) -> tuple[Answer, str]:
+        """The answer itself: nobody else can give one.
+
+        Args:
+            request_id: The request.
+            answer: The answer.
+        """
+        return answer, "inline"
 
     async def durable(self) -> None:
         """Wait until every record so far would survive the process; here there is nothing to wait for."""

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from ferrule.journal.record import RecordType
+from ferrule.suspension import Answer
 
 State = Literal["running", "suspended", "done", "incomplete", "failed", "cancelled", "blocked"]
 Kind = Literal["answer", "cancel", "event", "child", "late"]
@@ -62,6 +63,18 @@ class Journal(Protocol):
 
         Args:
             tell: That; called in the event loop, in the order of these calls.
+        """
+        ...
+
+    async def agreed(self, request_id: str, answer: Answer) -> tuple[Answer, str]:
+        """Have an answer that was given in this process count like any other: the first one does.
+
+        Args:
+            request_id: The request, recorded before.
+            answer: The answer.
+
+        Returns:
+            The answer that counts, and who gave it; one that says `expired` when it came too late.
         """
         ...
 

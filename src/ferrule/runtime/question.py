@@ -92,7 +92,8 @@ class Questions:
         if answer is None:
             self.open[at] = request
             return None
-        run.journal.append("wait.answered", at, answer, "inline")
+        answer, by = await run.journal.agreed(request.id, answer)  # somebody elsewhere may have been faster
+        run.journal.append("wait.answered", at, answer, by)
         return answer
 
     async def answer(self, request: Request) -> Answer | None:

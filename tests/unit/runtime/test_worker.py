@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from ferrule import Agent, Answer, Context, Request, tool
+from ferrule import Agent, Answer, Context, Request, RunResult, tool
 from ferrule.agent.loop import RunInput
 from ferrule.errors import LeaseLost, StoreError
 from ferrule.journal.alive import about_me, is_dead
 from ferrule.journal.sqlite import MemoryStore
-from ferrule.journal.store import Batch, Held, NewRun
+from ferrule.journal.store import Asked, Batch, Held, NewRun
 from ferrule.message import ModelMessage, ToolMessage, user
 from ferrule.runtime import worker as worker_module
 from ferrule.runtime.inbox import Inbox
@@ -28,8 +28,10 @@ from ferrule.runtime.worker import Worker
 from ferrule.testing import call
 
 
-def agent(body: Callable[[], str], *, check: Any = None, timeout: float = 60.0) -> Agent[Any, Any]:
-    @tool(effect="once", check=check, timeout=timeout)
+def agent(
+    body: Callable[[], str], *, check: Any = None, timeout: float = 60.0, approval: bool = False
+) -> Agent[Any, Any]:
+    @tool(effect="once", check=check, timeout=timeout, approval=approval)
     def pay() -> str:
         """Pay."""
         return body()
@@ -263,3 +265,27 @@ def test_a_request_that_nobody_answers_in_time_settles_its_call_as_expired() -> 
 
     said = "Tool 'ask' was not called; nobody answered in time."
     assert asyncio.run(main()) == ("done", [said, said])
+
+
+def test_of_two_answers_the_first_counts_wherever_it_was_given() -> None:
+    """Somebody declines from outside while the callback in the process is still asking somebody who agrees."""
+    done: list[str] = []
+
+    async def main() -> tuple[RunResult[Any], list[Asked]]:
+        store = MemoryStore()
+        await store.open()
+        paying = agent(lambda: done.append("paid") or "paid", approval=True)
+
+        async def ask(request: Request) -> Answer:
+            no = Answer(request.id, ok=False, reason="too much", digest=request.digest)
+            await Inbox(store).answer(request.id, no, by="ada", channel="http")
+            return Answer(request.id, ok=True, digest=request.digest)
+
+        async with Worker(store, {"a": paying}) as worker:
+            result = await worker.run("a", RunInput(user("go")), on_request=ask)
+        assert await store.letters(result.run_id) == []
+        return result, await store.requests(state=None)
+
+    result, (asked,) = asyncio.run(main())
+    assert (done, asked.state, asked.by) == ([], "answered", "ada")
+    assert "declined: too much" in next(m.output for m in result.messages if isinstance(m, ToolMessage))
