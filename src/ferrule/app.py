@@ -83,7 +83,7 @@ class App:
     Since 0.1.
     """
 
-    __slots__ = ("_agents", "_store", "_tools", "_users", "_worker")
+    __slots__ = ("_agents", "_path", "_store", "_tools", "_users", "_worker")
 
     def __init__(
         self,
@@ -93,7 +93,10 @@ class App:
         store: Store | str | Path | None = None,
     ) -> None:
         """Take the tools and agents under their names."""
-        self._store = sqlite.SqliteStore(store) if isinstance(store, str | Path) else store
+        self._path = Path(store) if isinstance(store, str | Path) else None
+        self._store: Store | None = (
+            cast("Store | None", store) if self._path is None else sqlite.SqliteStore(self._path)
+        )
         self._worker: Worker | None = None
         self._users = 0
         self._tools = tools if isinstance(tools, Toolset) else Toolset(tools)
@@ -162,6 +165,8 @@ class App:
             StoreError: The store cannot be used.
         """
         if self._worker is None:
+            if self._path is not None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
             await self.store.open()
             self._worker = worker.Worker(self.store, self._agents)
             await self._worker.__aenter__()

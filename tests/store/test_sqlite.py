@@ -266,7 +266,7 @@ class Small(SqliteConnection):
 
 class SmallStore(SqliteStore):
     def _connect(self, writes: bool) -> Connection:
-        return Small(self._path, self._durability)
+        return Small(self.path, self._durability)
 
 
 def test_a_full_disk_is_told_and_what_still_fits_is_written(tmp_path: Path) -> None:

@@ -68,12 +68,12 @@ class SqliteStore(SqlStore):
         if not name or name == ":memory:":
             raise UsageError(f"{name!r} is not the path of a file. For a store in memory use MemoryStore().")
         super().__init__(name)
-        self._path = Path(name)
+        self.path = Path(name)
         self._durability: Durability = durability
 
     @override
     def _connect(self, writes: bool) -> Connection:
-        return SqliteConnection(self._path, self._durability)
+        return SqliteConnection(self.path, self._durability)
 
 
 class MemoryStore(SqlStore):

@@ -7,7 +7,7 @@ here knows agents or workflows, stores or providers.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
 from types import CoroutineType
@@ -502,10 +502,14 @@ class Driver:
             if type(command) is CallTool:
                 self._open[command.op] = command
                 begun_before(self, command)
-        return await self._cancel([command for command in commands if type(command) is not CallTool])
+        calls = {command.op for command in commands if type(command) is CallTool}
+        return await self._cancel([c for c in commands if type(c) is not CallTool], former=calls)
 
-    async def _cancel(self, commands: Sequence[Command] = ()) -> Finish:
-        """End what is in flight and settle it, so that the history is paired; start none of the commands given."""
+    async def _cancel(self, commands: Sequence[Command] = (), former: Collection[str] = ()) -> Finish:
+        """End what is in flight and settle it, so that the history is paired; start none of the commands given.
+
+        Of `former` calls, made by a process that is gone, nothing goes on here.
+        """
         for grace in (GRACE, LAST_GRACE):
             try:
                 await self._let_go(grace)
@@ -516,7 +520,9 @@ class Driver:
         if not self._told:
             todo.extend(self.machine.on(Completion("", self.journal.append("cancel.requested", by), Cancelled(by))))
         landed = {command.op: outcome for command, outcome in (*self._ready, *self._done)}
-        landed |= await self.effects.checked([(c, self._goes_on(c)) for c in self._open.values()], GRACE)
+        landed |= await self.effects.checked(
+            [(c, op not in former and self._goes_on(c)) for op, c in self._open.items()], GRACE
+        )
         todo.extend([*commands, *self._open.values()])
         while todo:
             command = todo.popleft()
