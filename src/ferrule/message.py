@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 from ferrule.content import Part, describe_part, is_part_dict, text
 from ferrule.errors import UsageError
 from ferrule.result import ToolResult
-from ferrule.strict_json import Codec, register
+from ferrule.strict_json import Codec, made_of_fields, register
 
 Finish = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "error", "unknown"]
 FINISHES: Final = get_args(Finish)
@@ -350,10 +350,6 @@ def _shown_as(role: str, fields_of: Callable[[Any], dict[str, Any]]) -> Callable
     return lambda value: {"role": role, **fields_of(value)}
 
 
-def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
-    return lambda found: kind(**found)
-
-
 def _call_fields(call: Call) -> dict[str, Any]:
     shown: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
     if call.id:
@@ -373,7 +369,7 @@ def _call_from(found: dict[str, Any]) -> Call:
 
 register(Call, Codec("$call", Call._asdict, _call_fields, _call_from))
 for _kind, _word in ((Raw, "$raw"), (Usage, "$usage")):
-    register(_kind, Codec(_word, _fields_of(_kind), _fields_of(_kind), _maker(_kind)))
+    register(_kind, Codec(_word, _fields_of(_kind), _fields_of(_kind), made_of_fields(_kind)))
 for _kind, _role in ((UserMessage, "user"), (SystemMessage, "system"), (ModelMessage, "model"), (ToolMessage, "tool")):
     _told = _fields_of(_kind)
-    register(_kind, Codec(f"${_role}", _shown_as(_role, _told), _told, _maker(_kind)))
+    register(_kind, Codec(f"${_role}", _shown_as(_role, _told), _told, made_of_fields(_kind)))

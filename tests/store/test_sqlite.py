@@ -107,7 +107,7 @@ def test_what_is_no_file_is_refused(path: str) -> None:
 
 def test_an_unknown_durability_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'power' or 'process', not 'none'"):
-        SqliteStore(tmp_path / "runs.db", durability="none")  # type: ignore[arg-type]
+        SqliteStore(tmp_path / "runs.db", durability="none")  # pyright: ignore[reportArgumentType] - what callers may give
 
 
 def test_damage_is_told_when_it_is_met(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_value_that_sqlite_does_not_take_is_told_and_the_store_goes_on(tmp_pat
         mine = await held(store)
         for wrong in (row(2)._replace(type="\ud800"), row(2)._replace(at=None), row(2)._replace(v=2**70)):
             with pytest.raises(StoreError, match=r"runs\.db (does not take this|has this already, or lacks)"):
-                await store.append(mine, Batch([wrong]))  # type: ignore[list-item]
+                await store.append(mine, Batch([wrong]))  # pyright: ignore[reportArgumentType] - what callers may give
         await store.append(mine, Batch([row(2)]))
         await store.close()
 

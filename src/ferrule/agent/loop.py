@@ -6,7 +6,7 @@ Whatever differs there differs in the driver.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from ferrule.machine import CallModel, CallTool, Cancelled, Command, Completion,
 from ferrule.message import Call, Message, ModelMessage, Transcript, Usage, UserMessage, told, user
 from ferrule.provider.base import Model, ModelRequest, ModelResponse, Settings
 from ferrule.result import ToolResult
-from ferrule.strict_json import Codec, register
+from ferrule.strict_json import Codec, made_of_fields, register
 from ferrule.tool.output import bounded
 from ferrule.tool.toolset import Toolset
 
@@ -494,10 +494,6 @@ def _rewritten_of(told: Rewritten) -> dict[str, Any]:
     return {"response": told.response, "messages": list(told.messages)}
 
 
-def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
-    return lambda found: kind(**found)
-
-
-register(Limits, Codec("$limits", _limits_of, _limits_of, _maker(Limits)))
-register(RunInput, Codec("$input", _input_of, _input_of, _maker(RunInput)))
-register(Rewritten, Codec("$rewritten", _rewritten_of, _rewritten_of, _maker(Rewritten)))
+register(Limits, Codec("$limits", _limits_of, _limits_of, made_of_fields(Limits)))
+register(RunInput, Codec("$input", _input_of, _input_of, made_of_fields(RunInput)))
+register(Rewritten, Codec("$rewritten", _rewritten_of, _rewritten_of, made_of_fields(Rewritten)))

@@ -169,8 +169,7 @@ class HeldJournal:
         Since 0.1.
         """
         await self.durable()
-        decision = Decision(dumps(plain(answer.to_dict())), "inline", "inline", answer.digest)
-        verdict, asked = await self._store.answer(request_id, decision, time.time())
+        verdict, asked = await self._store.answer(request_id, decision_of(answer, "inline", "inline"), time.time())
         for letter in await self._store.letters(self.run_id):  # what it says is recorded next
             if letter.kind == "answer" and parse(letter.body)["request_id"] == request_id:
                 self.forget(letter.id)
@@ -286,6 +285,19 @@ def _after(done: asyncio.Future[None] | None, telling: Sequence[Callable[[], Non
         told(done)
     else:
         done.add_done_callback(told)
+
+
+def decision_of(answer: Answer, by: str, channel: str) -> Decision:
+    """An answer as it is put to a store: the same answer always in the same bytes.
+
+    Args:
+        answer: The answer.
+        by: Who gives it.
+        channel: By what way.
+
+    Since 0.1.
+    """
+    return Decision(dumps(plain(answer.to_dict())), by, channel, answer.digest)
 
 
 def asked_of(run_id: str, op: str, request: Request, at: float) -> Asked:

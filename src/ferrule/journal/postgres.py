@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from typing_extensions import override
 
 from ferrule.errors import FerruleError, StoreError
-from ferrule.journal.sql import SqlConnection, SqlStore, blocks
+from ferrule.journal.sql import SqlConnection, SqlStore, because, blocks
 from ferrule.journal.writer import Connection, Fault
 from ferrule.lazy import LazyModule
 
@@ -231,23 +231,18 @@ class PostgresConnection(SqlConnection):
         if isinstance(error, FerruleError):
             return Fault(error, place=self._unsure)
         if not isinstance(error, psycopg.Error):
-            return Fault(self._because(error, f"{self._place} does not take this: {error}."))
+            return Fault(because(error, f"{self._place} does not take this: {error}."))
         code = error.sqlstate or ""
         if code in _AGAIN:
             said = f"{self._place} was busy with others who write the same. Try again."
-            return Fault(self._because(error, said, True), again=True)
+            return Fault(because(error, said, True), again=True)
         lost = self._undone or (self._db is not None and self._db.closed)
         if code not in _FAULTS and code[:2] not in _FAULTS and isinstance(error, psycopg.OperationalError):
             said = f"{self._place} cannot be reached. Check that the server runs, and the DSN."
-            return Fault(self._because(error, said, True), place=True, again=lost)
+            return Fault(because(error, said, True), place=True, again=lost)
         said, whole, later = _FAULTS.get(code) or _FAULTS.get(code[:2]) or ("failed", False, False)
         detail = "" if said.endswith(".") else f": {str(error).splitlines()[0]}."
-        return Fault(self._because(error, f"{self._place} {said}{detail}", later), place=whole, again=lost)
-
-    def _because(self, error: Exception, reason: str, retryable: bool = False) -> StoreError:
-        told = StoreError(reason, retryable=retryable)
-        told.__cause__ = error
-        return told
+        return Fault(because(error, f"{self._place} {said}{detail}", later), place=whole, again=lost)
 
     def close(self) -> None:
         """As in `Connection`."""

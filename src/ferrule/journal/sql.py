@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -64,7 +65,22 @@ def blocks(dialect: str, each: str, sign: str) -> Mapping[str, str]:
     return found
 
 
-class SqlConnection:
+def because(error: Exception, reason: str, retryable: bool = False) -> StoreError:
+    """What is told of an error of the database, with that as its cause.
+
+    Args:
+        error: The error.
+        reason: What happened, and what to do about it.
+        retryable: Whether the same may succeed later.
+
+    Since 0.1.
+    """
+    told = StoreError(reason, retryable=retryable)
+    told.__cause__ = error
+    return told
+
+
+class SqlConnection(ABC):
     """What connections to SQL databases have in common; as in `Connection`.
 
     Args:
@@ -80,17 +96,17 @@ class SqlConnection:
         self._later: dict[str, list[tuple[Any, ...]]] = {}
         self.positions: dict[str, int] = {}
 
+    @abstractmethod
     def _fetch(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         """What a statement gives."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _count(self, sql: str, values: tuple[Any, ...]) -> int:
         """How many rows a statement changed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
         """How many rows a statement changed in all."""
-        raise NotImplementedError
 
     def run(self, block: str, *values: Any) -> list[tuple[Any, ...]]:
         """As in `Connection`.
@@ -198,9 +214,9 @@ class SqlStore(Store):
         self._writer: Lane[Connection] | None = None
         self._reader: Lane[Connection] | None = None
 
+    @abstractmethod
     def _connect(self, writes: bool) -> Connection:
         """A new connection; called in the thread that will use it."""
-        raise NotImplementedError
 
     def _start_reader(self, writer: Lane[Connection]) -> Lane[Connection]:
         """A thread to read in, so that nobody who reads waits for a commit."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from typing_extensions import override
 
 from ferrule.errors import FerruleError, StoreError, UsageError
-from ferrule.journal.sql import SqlConnection, SqlStore, blocks
+from ferrule.journal.sql import SqlConnection, SqlStore, because, blocks
 from ferrule.journal.writer import Connection, Fault, Lane
 from ferrule.lazy import LazyModule
 
@@ -242,17 +242,17 @@ class SqliteConnection(SqlConnection):
         if isinstance(error, FerruleError):
             return Fault(error, place=self._gone)
         if not isinstance(error, sqlite3.Error):
-            return Fault(_because(error, f"{place} does not take this: {error}."))
+            return Fault(because(error, f"{place} does not take this: {error}."))
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == 14 and self._path is not None and not self._path.parent.is_dir():
             return Fault(
-                _because(error, f"{place} cannot be opened: its directory does not exist. Make it."), place=True
+                because(error, f"{place} cannot be opened: its directory does not exist. Make it."), place=True
             )
         if "already exists" in str(error):
-            return Fault(_because(error, f"{place} holds tables of another program. Name another file."), place=True)
+            return Fault(because(error, f"{place} holds tables of another program. Name another file."), place=True)
         said, whole, later = _FAULTS.get(code, ("failed", False, False))
         detail = "" if said.endswith((".", "recover")) else f": {error}."
-        return Fault(_because(error, f"{place} {said}{detail}", later), place=whole)
+        return Fault(because(error, f"{place} {said}{detail}", later), place=whole)
 
     def close(self) -> None:
         """As in `Connection`; memory is kept."""
@@ -262,12 +262,6 @@ class SqliteConnection(SqlConnection):
     def forget(self) -> None:
         """Close, and lose what is in memory."""
         self._db.close()
-
-
-def _because(error: Exception, reason: str, retryable: bool = False) -> StoreError:
-    told = StoreError(reason, retryable=retryable)
-    told.__cause__ = error
-    return told
 
 
 def _identity(name: str) -> tuple[int, int]:

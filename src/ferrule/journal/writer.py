@@ -280,17 +280,16 @@ def _transaction(connection: C, items: Sequence[_Item[C]]) -> list[Any] | Fault:
 
 
 def _patiently(connection: Connection, attempt: Callable[[], list[Any]]) -> list[Any] | Fault:
-    pause = PAUSE
-    for left in reversed(range(TRIES)):
+    tries, pause = 1, PAUSE
+    while True:
         try:
             return attempt()
         except Exception as error:  # whatever it is, somebody waits to be told
             fault = connection.fault(error)
-        if not fault.again or not left:
+        if not fault.again or tries == TRIES:
             return fault
         time.sleep(pause)
-        pause *= 2
-    raise AssertionError("unreachable")  # pragma: no cover
+        tries, pause = tries + 1, pause * 2
 
 
 def _own(error: Exception | None) -> Exception | None:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, cast, g
 
 from ferrule.errors import ModelError, UsageError
 from ferrule.message import Finish, Message, ModelMessage, Usage
-from ferrule.strict_json import Codec, kind_of, register
+from ferrule.strict_json import Codec, kind_of, made_of_fields, register
 from ferrule.tool.toolset import Toolset
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -450,9 +450,5 @@ def _error_from(found: dict[str, Any]) -> ModelError:
     return ModelError(found.pop("reason"), provider=found.pop("provider"), **found)
 
 
-def _response_from(found: dict[str, Any]) -> ModelResponse:
-    return ModelResponse(**found)
-
-
-register(ModelResponse, Codec("$response", _fields_of, _fields_of, _response_from))
+register(ModelResponse, Codec("$response", _fields_of, _fields_of, made_of_fields(ModelResponse)))
 register(ModelError, Codec("$model_error", _error_of, _error_of, _error_from))

@@ -184,9 +184,9 @@ class Attempts:
         if tool.effect == "once":
             if is_unknown(result):
                 run.effects.broke_off(op, result)
-                ask = partial(self._ask, why="outcome", attempt=attempt)
+                ask = partial(self._ask, why="outcome", attempt=attempt) if self._asks() else None
                 context = self._context(attempt)
-                found = await find_out(tool, self._values, self._text, context, result, self._asks(), ask, dead=dead)
+                found = await find_out(tool, self._values, self._text, context, result, ask, dead=dead)
                 if not isinstance(found, ToolResult):
                     return found
                 result = found

@@ -321,10 +321,15 @@ def begun_before(run: Driver, command: CallTool) -> None:
         Attempts(run, command, tool, values, text).begun_before(found)
 
 
+def _tool_hooks(run: Driver) -> Hooks | None:
+    """The hooks that look at calls, if there are any."""
+    return run.hooks if run.hooks is not None and run.hooks.watches_tools else None
+
+
 async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:
     """A call with hooks or an approval."""
     call = command.call
-    hooks = run.hooks if run.hooks is not None and run.hooks.watches_tools else None
+    hooks = _tool_hooks(run)
     if hooks is not None:
         decided = await _before(run, hooks, call, tool, values)
         if isinstance(decided, ToolResult):
@@ -341,7 +346,7 @@ async def _decided(
     run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes, answer: Answer | None
 ) -> Any:
     """A call that a person was asked about: with the arguments they agreed to, or not at all."""
-    hooks = run.hooks if run.hooks is not None and run.hooks.watches_tools else None
+    hooks = _tool_hooks(run)
     approved = PARKED if answer is None else _approved(tool, values, text, answer)
     if not isinstance(approved, tuple):
         return approved
@@ -366,7 +371,7 @@ async def _resumed(
     edited: dict[str, Any] | None = None
     if found.original is not None:
         edited, _ = read(tool.parameters, found.original or command.call.arguments, omit_blank=tool.omit_blank)
-    hooks = run.hooks if run.hooks is not None and run.hooks.watches_tools else None
+    hooks = _tool_hooks(run)
     return await _attempts(run, command, tool, hooks, values, text, edited).resume(found)
 
 
@@ -379,7 +384,9 @@ def _attempts(
     text: str | bytes,
     edited: dict[str, Any] | None = None,
 ) -> Attempts:
-    finish = partial(_finished, run, command, hooks, edited, values) if hooks or edited is not None else None
+    finish = None
+    if hooks is not None or edited is not None:
+        finish = partial(_finished, run, command, hooks, edited, values)
     return Attempts(run, command, tool, values, text, finish)
 
 

@@ -157,8 +157,7 @@ async def find_out(
     text: str | bytes,
     context: Context[Any],
     doubt: ToolResult,
-    asks: bool,
-    ask: Callable[[Request], Awaitable[Answer | None]],
+    ask: Callable[[Request], Awaitable[Answer | None]] | None,
     *,
     dead: bool = False,
 ) -> Any:
@@ -170,8 +169,7 @@ async def find_out(
         text: Their JSON text.
         context: As the call had it: the check finds the same call id and effect key there.
         doubt: What is known: how the attempt ended.
-        asks: Whether a person is asked when the check does not know.
-        ask: Asks them.
+        ask: Asks a person when the check does not know; None where nobody is asked.
         dead: Whether the process that made the call is gone: what has not happened will not happen any more.
 
     Returns:
@@ -183,7 +181,7 @@ async def find_out(
     said = await checked(tool, text, context, doubt)
     if not is_unknown(said):
         return None if dead and said.failure is not None and said.failure.details == NOTHING else said
-    if not asks:
+    if ask is None:
         return said
     shown = {"tool": tool.name, "effect": tool.effect, "arguments": plain(tool.whole(values), big_ints="number")}
     prompt = f"{said.output} Did it happen?"

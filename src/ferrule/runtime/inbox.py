@@ -6,9 +6,10 @@ import time
 from typing import TYPE_CHECKING
 
 from ferrule.errors import AlreadyAnswered, AnswerRefused, RequestError
-from ferrule.journal.store import Asked, Decision, Store
+from ferrule.journal.held import decision_of
+from ferrule.journal.store import Asked, Store
 from ferrule.runtime.answer import fitting
-from ferrule.strict_json import dumps, parse, plain, restore
+from ferrule.strict_json import parse, restore
 from ferrule.suspension import Answer, Request
 
 if TYPE_CHECKING:
@@ -71,8 +72,7 @@ class Inbox:
             if request.kind == "approval" and answer.ok and answer.digest is None:
                 raise RequestError(f"the answer to {request_id!r} must name the digest of what was shown.")
             fitting(answer, request)
-        decision = Decision(dumps(plain(answer.to_dict())), by, channel, answer.digest)
-        verdict, asked = await self._store.answer(request_id, decision, time.time())
+        verdict, asked = await self._store.answer(request_id, decision_of(answer, by, channel), time.time())
         if asked is not None and verdict in ("accepted", "same"):
             return asked
         if asked is not None and verdict == "answered":

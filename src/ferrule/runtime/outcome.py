@@ -13,7 +13,7 @@ from ferrule.exception import describe_exception
 from ferrule.machine import Status
 from ferrule.message import Message, Usage
 from ferrule.result import ToolResult
-from ferrule.strict_json import Codec, register
+from ferrule.strict_json import Codec, made_of_fields, register
 from ferrule.suspension import Request
 
 Out = TypeVar("Out", default=str)
@@ -104,8 +104,4 @@ def _fields_of(run: RunResult[Any]) -> dict[str, Any]:
     return {**shown, "messages": list(run.messages), "error": str(run.error) if run.error is not None else None}
 
 
-def _from_fields(found: dict[str, Any]) -> RunResult[Any]:
-    return RunResult(**found)
-
-
-register(RunResult, Codec("$run", _fields_of, _fields_of, _from_fields))
+register(RunResult, Codec("$run", _fields_of, _fields_of, made_of_fields(RunResult)))

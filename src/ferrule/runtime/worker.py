@@ -15,7 +15,7 @@ from ferrule.journal.held import HeldJournal
 from ferrule.journal.record import VERSION, Record, body_of, read, written
 from ferrule.journal.store import Batch, Entry, Held, NewRun, Row, Store
 from ferrule.lazy import LazyModule
-from ferrule.machine import Definition
+from ferrule.machine import Definition, Finish
 from ferrule.runtime.answer import OnRequest
 from ferrule.runtime.driver import Driver, Listener
 from ferrule.runtime.info import RunInfo, new_run_id
@@ -207,8 +207,7 @@ class Worker:
             UsageError: There is no such definition.
             StoreError: The store cannot be written.
         """
-        if name not in self._definitions:
-            raise UsageError(f"there is nothing named {name!r} to run.")
+        self._definition(name)
         facts = (name, input, context or {}, options, self.id)
         at, run_id = time.time(), new_run_id()
         started = Row(1, "run.started", VERSION, at, written("run.started", facts))
@@ -244,15 +243,15 @@ class Worker:
             told = recover(machine, machine.start(started["input"], records[0].at), records)
         except NonDeterminism as error:
             return RunResult(run_id, "blocked", error=str(error), reason="nondeterminism")
-        finish = told.finish
+        _, output, value, error, reason = told.finish or Finish(entry.state)
         requests = tuple(f.request for f in told.found.values() if f.request is not None and f.answer is None)
         return RunResult(
             run_id,
             entry.state,
-            finish.output if finish is not None else "",
-            finish.value if finish is not None else None,
-            finish.error if finish is not None else None,
-            finish.reason if finish is not None else None,
+            output,
+            value,
+            error,
+            reason,
             requests if entry.state == "suspended" else (),
             machine.usage,
             machine.messages,

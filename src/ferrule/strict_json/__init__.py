@@ -18,6 +18,7 @@ from ferrule.strict_json._shape import (
     bare_name,
     is_a,
     kind_of,
+    made_of_fields,
     register,
     type_name,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "is_a",
     "is_brief",
     "kind_of",
+    "made_of_fields",
     "parse",
     "plain",
     "register",

@@ -424,6 +424,17 @@ CODECS: dict[type, Codec] = {}
 RESTORERS: dict[str, Callable[[Any], Any]] = {}
 
 
+def made_of_fields(cls: Any) -> Callable[[dict[str, Any]], Any]:
+    """What makes an object again of its fields by name, for the `restore` of a codec.
+
+    Args:
+        cls: Its class.
+
+    Since 0.1.
+    """
+    return lambda found: cls(**found)
+
+
 def register(cls: type, codec: Codec) -> None:
     """Teach both dialects one class of ours.
 

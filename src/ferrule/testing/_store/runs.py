@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from typing import Any
 
 from ferrule.errors import LeaseLost, StoreError
 from ferrule.journal.store import Batch, Entry, Held, NewRun, Row
@@ -156,8 +157,8 @@ async def entries_are_found_the_latest_first(g: Ground) -> None:
     child = await g.parked(parent=parent.run_id, root=parent.run_id)
     last = await g.held()
 
-    async def found(**filters: object) -> list[str]:
-        return [entry.run_id for entry in await g.store.entries(**filters)]  # type: ignore[arg-type]
+    async def found(**filters: Any) -> list[str]:
+        return [entry.run_id for entry in await g.store.entries(**filters)]
 
     mine = {"definition": g.definition}
     expect(await found(**mine), [last.run_id, child.run_id, parent.run_id], "runs of one definition")
