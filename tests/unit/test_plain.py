@@ -8,6 +8,7 @@ import enum
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import UserString, deque
@@ -22,9 +23,21 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from pydantic import AnyUrl, BaseModel, Field, PlainSerializer, RootModel, SecretStr, computed_field, field_serializer
+from pydantic import (
+    AnyUrl,
+    BaseModel,
+    Field,
+    NameEmail,
+    PlainSerializer,
+    PostgresDsn,
+    RootModel,
+    SecretStr,
+    computed_field,
+    field_serializer,
+)
 from pydantic import model_serializer as serializer
 from pydantic.dataclasses import dataclass as checked_dataclass
+from pydantic_core import MultiHostUrl, Url
 from tests.unit.values import (
     FEW,
     HOSTILE,
@@ -132,6 +145,12 @@ TABLE: list[tuple[Any, Any]] = [
     (ip_interface("2001:db8::1/64"), "2001:db8::1/64"),
     (ZoneInfo("UTC"), "UTC"),
     (AnyUrl("https://example.org/a"), "https://example.org/a"),
+    (PostgresDsn("postgres://a.example,b.example/db"), "postgres://a.example,b.example/db"),
+    (Url("https://example.org/a"), "https://example.org/a"),
+    (MultiHostUrl("nats://a.example,b.example"), "nats://a.example,b.example"),
+    (NameEmail("Ann", "ann@example.org"), "Ann <ann@example.org>"),
+    (re.compile("a+"), "a+"),
+    (re.compile(b"a+"), "YSs="),
     (int, {"type": "type", "text": "<class 'int'>"}),
     (object(), {"type": "object", "text": "object"}),
 ]

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, ip_address, ip_interface
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar
 from zoneinfo import ZoneInfo
@@ -20,7 +22,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, RootModel, SecretStr, computed_field, field_validator
+from pydantic import BaseModel, Field, HttpUrl, PostgresDsn, RootModel, SecretStr, computed_field, field_validator
+from pydantic_core import MultiHostUrl, Url
 from tests.unit.values import (
     DECLARED,
     FEW,
@@ -554,6 +557,43 @@ def test_a_class_whose_fields_name_what_is_not_there_stays_opaque_or_comes_back_
     found = restore(typed([Half(Hue.RED, 1)]), annotation=list[Half])
     assert type(found[0]) is Opaque
     assert found[0].text == '{"hue":"red","gone":1}'
+
+
+class Site(BaseModel):
+    address: IPv4Address
+    url: HttpUrl
+    share: Fraction
+
+
+TEXTUAL: list[tuple[Any, Any]] = [
+    (complex(1, -2.5), complex),
+    (Fraction(1, 3), Fraction),
+    (ZoneInfo("Europe/Vienna"), ZoneInfo),
+    (ip_address("2001:db8::1"), IPv4Address | IPv6Address),
+    (ip_interface("192.0.2.1/24"), IPv4Interface),
+    ([HttpUrl("https://example.org/a")], list[HttpUrl]),
+    (PostgresDsn("postgres://a.example,b.example/db"), PostgresDsn),
+    (Url("https://example.org/a"), Url),
+    (MultiHostUrl("nats://a.example,b.example"), MultiHostUrl),
+    (Site(address=IPv4Address("192.0.2.1"), url=HttpUrl("https://example.org/"), share=Fraction(1, 3)), Site),
+]
+
+
+@pytest.mark.parametrize(("value", "annotation"), TEXTUAL, ids=[type(v).__name__ for v, _ in TEXTUAL])
+def test_what_its_text_says_whole_comes_back_where_its_class_is_named(value: Any, annotation: Any) -> None:
+    stored = typed(value)
+    found = restore(stored, annotation=annotation)
+
+    assert (found, type(found)) == (value, type(value))
+    assert restore(stored, annotation=str) != value
+
+
+def test_a_text_that_was_cut_or_changed_makes_no_other_object() -> None:
+    long = HttpUrl(f"https://example.org/{'x' * 1500}")
+    changed = {"$opaque": ["fractions.Fraction", "2/4"]}
+
+    assert type(restore(typed(long), annotation=HttpUrl)) is Opaque
+    assert Opaque("fractions.Fraction", "2/4") == restore(changed, annotation=Fraction)
 
 
 def test_secrets_do_not_come_back() -> None:

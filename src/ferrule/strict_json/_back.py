@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from ferrule.strict_json._shape import RESTORERS, Again, Object, Opaque, class_name, typed_shaper
+from ferrule.strict_json._shape import MAX_TEXT, RESTORERS, Again, Object, Opaque, class_name, is_textual, typed_shaper
 from ferrule.strict_json._walk import plain, text_of
 
 Load = Callable[[str], bytes]
@@ -112,6 +112,8 @@ def _restored(data: Any, named: dict[str, type], load: Load | None, bare: bool) 
             target[key] = fields.get("value") if inside else _instance(fields, raw, named, load)
         else:
             target[key] = _blob(fields[tag], load) if tag == "$blob" else _value(tag, fields, raw)
+            if tag == "$opaque" and not inside:
+                target[key] = _from_text(target[key], named)
     return box[0]
 
 
@@ -122,6 +124,18 @@ def _value(tag: str, fields: dict[str, Any], raw: dict[str, Any]) -> Any:
     except Exception:  # a tag of a later version, or damaged: shown as it is
         pass
     return Opaque(tag, text_of(raw))
+
+
+def _from_text(found: Opaque, named: dict[str, type]) -> Any:
+    """The object that a text stands for, where the annotation names its class and the text is whole."""
+    cls = named.get(found.type)
+    if cls is None or not is_textual(cls) or len(found.text) >= MAX_TEXT:
+        return found
+    try:
+        made = _adapter(cls).validate_python(found.text)
+        return made if str(made) == found.text else found
+    except Exception:  # the class has changed, or takes less than it did
+        return found
 
 
 def _blob(blob: Any, load: Load | None) -> Any:
@@ -218,7 +232,7 @@ def _named_once(annotation: Any) -> dict[str, type]:
     for form in forms:  # it grows
         inner = [*typing.get_args(form), *([form.__value__] if hasattr(form, "__value__") else ())]
         cls = typing.get_origin(form) or form
-        if isinstance(cls, type) and cls.__module__ != "builtins" and class_name(cls) not in found:
+        if isinstance(cls, type) and class_name(cls) not in found and (cls.__module__ != "builtins" or is_textual(cls)):
             found[class_name(cls)] = cls
             inner += _field_types(cls)
         forms.extend(f for f in inner if not any(f is known for known in forms))

@@ -326,14 +326,36 @@ def int_as_number(x: int) -> int | Leaf:
 
 
 _TEXTUAL = frozenset(
-    {"ipaddress._IPAddressBase", "zoneinfo.ZoneInfo", "fractions.Fraction", "complex", "pydantic.networks._BaseUrl"}
+    {
+        "complex",
+        "fractions.Fraction",
+        "ipaddress._IPAddressBase",
+        "pydantic.networks.NameEmail",
+        "pydantic.networks._BaseMultiHostUrl",
+        "pydantic.networks._BaseUrl",
+        "pydantic_core._pydantic_core.MultiHostUrl",
+        "pydantic_core._pydantic_core.Url",
+        "zoneinfo.ZoneInfo",
+    }
 )
+
+
+@lru_cache(maxsize=1024)
+def is_textual(cls: type) -> bool:
+    """Whether the text of a class's objects says all of them, and makes an equal one.
+
+    Args:
+        cls: A class.
+
+    Since 0.1.
+    """
+    return any(class_name(base) in _TEXTUAL for base in cls.__mro__)
 
 
 def _plain_unknown(x: object) -> Shape:
     if kind_of(x) == "NAType":  # what pandas has for a missing value in a column that is no float
         return Leaf(None)
-    if any(class_name(base) in _TEXTUAL for base in type(x).__mro__):
+    if is_textual(type(x)):
         return Leaf(str(x))
     return Object((("type", type_name(x)), ("text", _text_of(x))))
 
@@ -348,6 +370,7 @@ _PLAIN: tuple[tuple[Any, Shaper], ...] = (
     (dt.time, lambda x: Leaf(_iso(x))),
     (dt.timedelta, lambda x: Leaf(x.total_seconds())),
     ((bytes, bytearray, memoryview), lambda x: Leaf(to_base64(bytes(x)))),
+    (re.Pattern, lambda x: Again(x.pattern)),
     (Opaque, lambda x: Leaf(x.text)),
     (Mapping, lambda x: Object(x.items())),
     (Set, _set),

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.errors import ToolDefinitionError
 from ferrule.exception import classify, describe_exception, proves_nothing
 from ferrule.lazy import LazyModule
+from ferrule.result import as_result
 from ferrule.strict_json import dumps, is_a, typed
 from ferrule.tool.body.value import GENERATOR, consume, exhaust, is_live
+from ferrule.tool.output import checked
 from ferrule.tool.schema.arguments import read
 
 if TYPE_CHECKING:
@@ -97,7 +99,7 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
         text: Its arguments, a JSON object.
 
     Returns:
-        `{"value": typed JSON}`, or `{"error": [failure code, name of the exception's class, text]}`, with
+        `{"value": typed JSON of the result}`, or `{"error": [failure code, name of the exception's class, text]}`, with
         `"unproven": true` where that leaves open whether an effect happened.
 
     Since 0.1.
@@ -108,7 +110,8 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
         value = _call(tool, arguments)
         if is_a(value, BaseException):  # returned, it is a failure as anywhere
             raise value
-        return {"value": typed(value)}
+        # Whole and checked where the value is what it was: not every value comes back from a process as that.
+        return {"value": typed(checked(as_result(value), tool.output_check, tool.name))}
     except BaseException as error:  # SystemExit too: whatever the function does, the caller learns of it
         told: dict[str, Any] = {"error": [*classify(error), describe_exception(error)]}
         return {**told, "unproven": True} if proves_nothing(error) else told

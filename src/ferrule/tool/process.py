@@ -77,7 +77,7 @@ class Outcome:
     """How a function in a process of its own ended.
 
     Args:
-        value: What it returned.
+        value: The result of what it returned, checked against the declared type.
         error: Failure code, class name and text of what it raised; `outcome_unknown` when it died without an answer.
         timed_out: Whether its process was ended at the deadline, before it answered.
         unproven: Whether the error leaves open what happened on another side, like a lost connection.
@@ -542,8 +542,8 @@ async def call_isolated(
             until the process has ended learns by it of an answer that came in time.
 
     Returns:
-        The value as the journal would restore it, or the error, or neither when time ran out. An answer that came in
-        time counts although the process, a thread of it perhaps, did not end by itself.
+        The result, its value as the journal would restore it, or the error, or neither when time ran out. An answer
+        that came in time counts although the process, a thread of it perhaps, did not end by itself.
 
     Raises:
         ToolDefinitionError: The tool cannot be found by its name in another process.

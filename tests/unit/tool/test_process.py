@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import pytest
 
 from ferrule.errors import ToolDefinitionError, UsageError
-from ferrule.result import ToolResult
-from ferrule.strict_json import Opaque
+from ferrule.result import Failure, ToolResult
+from ferrule.strict_json import Opaque, typed
 from ferrule.tool import process
 from ferrule.tool.child import address_of, answer, find
 from ferrule.tool.process import Completed, Outcome, call_isolated, run_process
@@ -473,6 +473,7 @@ from datetime import date
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import BaseModel, IPvAnyAddress
 from ferrule.result import ToolResult
 from ferrule.tool.tool import tool
 
@@ -539,6 +540,17 @@ def lost(x: int) -> "Nowhere":
 def point(x: int) -> Point:
     return Point(x)
 
+class Host(BaseModel):
+    address: IPvAnyAddress
+
+@tool(process=True)
+def host(address: str) -> Host:
+    return Host(address=address)
+
+@tool(process=True)
+def no_host() -> Host:
+    return 5
+
 @tool
 def result():
     return ToolResult.ok({"n": 1}, output="one")
@@ -594,11 +606,11 @@ def isolated(tool: FunctionTool[..., Any], text: str | bytes = "{}", timeout: fl
 def test_a_function_is_called_by_names_and_its_value_comes_back_whatever_it_prints(there: Any) -> None:
     value = {"a": (1, 2.5, {3}), "b": b"\xff", "day": date(2026, 1, 2), "big": 2**80}
 
-    assert Outcome(value, None, False) == isolated(there.noisy, '{"b": 3}')
+    assert Outcome(ToolResult.ok(value), None, False) == isolated(there.noisy, '{"b": 3}')
 
 
 def test_a_tool_reads_its_arguments_in_the_child_by_its_own_types(there: Any) -> None:
-    assert Outcome("Friday", None, False) == isolated(there.weekday, b'{"day": "2026-01-02"}')
+    assert Outcome(ToolResult.ok("Friday"), None, False) == isolated(there.weekday, b'{"day": "2026-01-02"}')
 
 
 @pytest.mark.case("C109")
@@ -740,6 +752,16 @@ def test_a_result_made_by_hand_travels_as_one(there: Any) -> None:
     assert process.restore(answered["value"]) == ToolResult.ok({"n": 1}, output="one")
 
 
+def test_a_value_is_checked_and_shown_by_the_process_that_made_it(there: Any) -> None:
+    here = ToolResult.ok(there.Host(address="192.0.2.1"))
+    found = run(there.host.call({"address": "192.0.2.1"}))
+    other = run(there.no_host.call())
+
+    assert (found.status, found.output) == ("done", here.output)
+    assert Opaque("isolated_there.Host", '{"address":"192.0.2.1"}') == found.value
+    assert (other.status, other.failure, other.value) == ("failed", Failure("exception", "OutputMismatch"), 5)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
@@ -752,7 +774,7 @@ def test_a_result_made_by_hand_travels_as_one(there: Any) -> None:
 def test_async_functions_generators_and_static_methods_are_run_to_their_end(
     there: Any, name: str, text: str, value: Any
 ) -> None:
-    assert answer(f"isolated_there:{name}", text) == {"value": value}
+    assert answer(f"isolated_there:{name}", text) == {"value": typed(ToolResult.ok(value))}
 
 
 @pytest.mark.parametrize(

@@ -432,7 +432,7 @@ class Attempt:
             state = "Its process was ended" if ended else "Its process is being ended"
             return self._timed_out(state, running=not ended)
         if outcome.error is None:
-            return self._finished(outcome.value)
+            return as_result(outcome.value)
         code, kind, text = outcome.error
         if self.tool.effect == "once" and (outcome.unproven or code == "outcome_unknown"):
             return unknown(text)
