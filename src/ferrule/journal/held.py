@@ -13,6 +13,7 @@ from ferrule.journal.record import VERSION, Record, RecordType, body_of, written
 from ferrule.journal.store import Asked, Batch, Decision, Held, Letter, Row, State, Store
 from ferrule.journal.writer import TURN
 from ferrule.lazy import LazyModule
+from ferrule.machine import maker
 from ferrule.result import ToolResult
 from ferrule.strict_json import dumps, parse, plain, restore, typed
 from ferrule.suspension import Answer, Request, parse_time
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 else:
     asyncio = LazyModule("asyncio")
 
+_row, _batch = maker(Row), maker(Batch)
 _SAME = (str, int, float, bool, type(None))  # values that come back as they are
 
 
@@ -112,7 +114,7 @@ class HeldJournal:
         if not self._rows:
             TURN.end(asyncio.get_running_loop(), self._hand_over)
         self.seq += 1
-        self._rows.append(Row(self.seq, type, VERSION, at, written(type, facts, self._spill)))
+        self._rows.append(_row((self.seq, type, VERSION, at, written(type, facts, self._spill))))
         if type == "wait.opened":
             self._opened.append(asked_of(self.run_id, facts[0], facts[1], at))
         elif type == "wait.answered" and facts[2:] == ("inline",):
@@ -271,7 +273,7 @@ class HeldJournal:
             self._write(None, None)
 
     def _write(self, state: State | None, due: float | None) -> None:
-        batch = Batch(self._rows, self._blobs, self._opened, self._closed, self._letters, state, due)
+        batch = _batch((self._rows, self._blobs, self._opened, self._closed, self._letters, state, due))
         self._rows, self._blobs, self._opened, self._closed, self._letters = [], {}, [], [], []
         self._last = asyncio.ensure_future(self._store.append(self._held, batch))
         telling, self._telling, self._waiters = self._telling, [], []

@@ -318,17 +318,27 @@ def typed(x: Any, *, spill: Spill | None = None) -> Any:
         return _Walk(_JOURNAL, spill).run(x)
 
 
-def is_brief(x: object) -> bool:
-    """Whether `typed` leaves a value as it is, as is plain at a glance: a short ASCII text, a small number, a bool.
+def typed_fields(names: Iterable[str], values: Iterable[Any], *, spill: Spill | None = None) -> dict[str, Any]:
+    """Describe values under names of ours as `typed` does, None left out.
 
     Args:
-        x: Any object whatever.
+        names: Their names; none begins with `$`.
+        values: Any objects whatever, at most one for each name.
+        spill: As for `typed`.
 
     Since 0.1.
     """
-    if type(x) is str:
-        return len(x) < 256 and x.isascii()
-    return type(x) is bool or x is None or (type(x) is int and -_SHORT < x < _SHORT)
+    left = [_BRIEF]
+    found: dict[str, Any] = {}
+    try:
+        for name, x in zip(names, values, strict=False):
+            if (type(x) is str and len(x) < 256 and x.isascii()) or (type(x) is int and -_SHORT < x < _SHORT):
+                found[name] = x
+            elif x is not None:
+                found[name] = _briefly(x, left, _SHALLOW)
+        return found
+    except Exception:  # as in `typed`
+        return {name: typed(x, spill=spill) for name, x in zip(names, values, strict=False) if x is not None}
 
 
 _BRIEF = 100  # values, a text counting one more for each 256 characters
@@ -354,7 +364,7 @@ def _briefly(x: Any, left: list[int], depth: int) -> Any:
             left[0] -= 1 + (len(key) >> 8)
             if left[0] < 0:
                 raise ValueError
-        return _brief_fields(x, left, depth - 1)
+        return _brief_fields(x.copy(), left, depth - 1)
     if kind is list:
         return [_briefly(value, left, depth - 1) for value in x]
     if kind is tuple:
@@ -365,20 +375,17 @@ def _briefly(x: Any, left: list[int], depth: int) -> Any:
     if codec is None:
         raise ValueError
     payload: Any = codec.payload(x)
-    if type(payload) is dict:  # its keys are the names of our own fields
-        return {codec.tag: _brief_fields(cast("dict[str, Any]", payload), left, depth - 1)}
-    return {codec.tag: _briefly(payload, left, depth - 1)}
+    # A dict is made for us, and its keys are the names of our own fields.
+    inside: Any = _brief_fields if type(payload) is dict else _briefly  # pyright: ignore[reportUnknownVariableType]
+    return {codec.tag: inside(payload, left, depth - 1)}
 
 
 def _brief_fields(fields: dict[str, Any], left: list[int], depth: int) -> dict[str, Any]:
-    """A dict whose keys stay as they are; most values do too, as is plain at a glance."""
-    found: dict[str, Any] = {}
+    """Describe the values of a dict in their places; most stay as they are, as is plain at a glance."""
     for key, x in fields.items():
-        if (type(x) is str and len(x) < 256 and x.isascii()) or x is None or type(x) is bool:
-            found[key] = x
-        else:
-            found[key] = _briefly(x, left, depth)
-    return found
+        if not ((type(x) is str and len(x) < 256 and x.isascii()) or x is None or type(x) is bool):
+            fields[key] = _briefly(x, left, depth)
+    return fields
 
 
 def text_of(x: Any) -> str:
