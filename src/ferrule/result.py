@@ -524,7 +524,8 @@ def _fields(result: ToolResult) -> dict[str, Any]:
 
 
 def _from_fields(found: dict[str, Any]) -> ToolResult:
-    output, metadata, parts, told = found["output"], found.get("metadata"), found.get("parts"), found.get("failure")
+    output, metadata, told = found["output"], found.get("metadata"), found.get("failure")
+    parts: Any = found.get("parts")
     details = [found["details"]] if "details" in found else []
     failure = None if told is None or type(told) is Opaque else Failure(*told, *details)
     value = found.get("value", output)
@@ -541,9 +542,9 @@ def _from_fields(found: dict[str, Any]) -> ToolResult:
 
 def _whole(part: Any) -> Any:
     """A part, or a text in its place that says what the bounds cut."""
-    values: Iterable[Any] = cast("dict[str, Any]", part).values() if type(part) is dict else (part,)
+    values: Iterable[Any] = cast("dict[str, Any]", part).values() if is_a(part, dict) else (part,)
     cut = next((v for v in values if type(v) is Opaque), None)
-    return part if cut is None else {"type": "text", "text": _left_out(cut)}
+    return cast("Any", part) if cut is None else {"type": "text", "text": _left_out(cut)}
 
 
 def _left_out(cut: Opaque) -> str:
