@@ -60,7 +60,8 @@ class Failure:
         if self.type is not None and not is_a(self.type, str):
             raise UsageError(f"type of a failure must be a str or None, not {kind_of(self.type)}.")
         for name in ("code", "type"):  # a member of an enum would not come back from a store, and the result neither
-            if type(text := getattr(self, name)) is not str and text is not None:
+            text: str | None = getattr(self, name)
+            if text is not None and type(text) is not str:
                 object.__setattr__(self, name, clean(text))
         if self.retryable is None:
             object.__setattr__(self, "retryable", self.code in RETRYABLE)
@@ -69,7 +70,7 @@ class Failure:
         if self.retry_after is not None and not _is_seconds(self.retry_after):
             shown = self.retry_after if is_a(self.retry_after, float) else kind_of(self.retry_after)
             raise UsageError(f"retry_after of a failure must be a finite number of seconds from 0, not {shown}.")
-        if type(self.retry_after) not in (int, float, type(None)):
+        if self.retry_after is not None and type(self.retry_after) not in (int, float):
             object.__setattr__(self, "retry_after", float(self.retry_after))
 
 
