@@ -37,6 +37,7 @@ from ferrule.strict_json._text import clean, dumps, is_clean
 MAX_DEPTH = 100
 MAX_BYTES = 64 * 1024 * 1024
 SPILL_BYTES = 32 * 1024
+_MARKER_BYTES = 64
 # Depth is counted in halves of a level: a container is a level, a value that stands for another one half.
 _LEVEL, _HALF = 2, 1
 _CLOSED = -1
@@ -166,9 +167,10 @@ class _Walk:
                 kind = "bytes" if raw is value else "text"
                 blob = {"$blob": {"ref": self.store(raw), "kind": kind, "size": len(raw)}}
                 return {tag: blob} if tag else blob
-        self.bytes_left -= size
-        if self.bytes_left < 0:
+        if size > self.bytes_left:  # only the marker counts: what is short and comes after it has room
+            self.bytes_left -= _MARKER_BYTES
             return self.mark(x, "left out, the whole is too large")
+        self.bytes_left -= size
         if isinstance(value, bytes):
             return {"$bytes": to_base64(value)}
         return {tag: value} if tag else value
