@@ -49,7 +49,7 @@ RunArgument = Annotated[
 ]
 _POLL: Final = 0.2
 _ENDS: Final = (signal.SIGTERM, signal.SIGINT)
-_GOES_ON: Final = ("running", "suspended")
+GOES_ON: Final = ("running", "suspended")
 _SHOWN: Final = 60
 
 
@@ -223,7 +223,7 @@ async def _follow(
                 seq = row.seq
             if entry.state == "suspended" and not await store.letters(run_id):
                 return entry, await store.requests(run_id=run_id, limit=MANY)
-            if entry.state not in _GOES_ON:
+            if entry.state not in GOES_ON:
                 return entry, ()
             if not told and not await has_worker(store, entry):
                 told = True
@@ -244,12 +244,12 @@ def _cancel_run(session: Session, run: RunArgument) -> ExitCode:
     async def leave() -> tuple[Entry, bool]:
         async with opened(store):
             entry = await find_run(store, run)
-            if entry.state in _GOES_ON and not await store.post(entry.run_id, "cancel", dumps({"by": who()})):
+            if entry.state in GOES_ON and not await store.post(entry.run_id, "cancel", dumps({"by": who()})):
                 entry = await find_run(store, entry.run_id)  # it has ended meanwhile
             return entry, await has_worker(store, entry)
 
     entry, is_alive = session.run(leave())
-    if entry.state not in (*_GOES_ON, "cancelled"):
+    if entry.state not in (*GOES_ON, "cancelled"):
         raise Conflict(f"run {entry.run_id} is {entry.state}: there is nothing to cancel.")
     over = entry.state == "cancelled"
     said = f"run {entry.run_id} is cancelled." if over else f"run {entry.run_id} is told to end."
@@ -279,7 +279,7 @@ def _remove_runs(
             return await store.remove(run_ids)
 
     entries = {entry.run_id: entry for entry in session.run(look())}
-    going = [entry for entry in entries.values() if entry.state in _GOES_ON]
+    going = [entry for entry in entries.values() if entry.state in GOES_ON]
     if going:
         raise Conflict(f"run {going[0].run_id} is {going[0].state}. Cancel it first; nothing was removed.")
     if not yes:

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from ferrule.errors import StoreError
 from ferrule.journal import transaction
+from ferrule.journal.keeping import Whole
 from ferrule.journal.store import (
     Asked,
     Batch,
@@ -29,6 +30,7 @@ from ferrule.journal.store import (
     Store,
     Verdict,
 )  # fmt: skip
+from ferrule.journal.whole import adopt, whole
 from ferrule.journal.writer import CLOSED, Connection, Lane
 from ferrule.lazy import LazyModule
 
@@ -280,6 +282,14 @@ class SqlStore(Store):
     @override
     async def remove(self, run_ids: Sequence[str]) -> int:
         return await self._write(lambda c: transaction.remove(c, run_ids))
+
+    @override
+    async def whole(self, run_id: str) -> Whole | None:
+        return await self._write(lambda c: whole(c, run_id))
+
+    @override
+    async def adopt(self, whole: Whole) -> Entry | None:
+        return await self._write(lambda c: adopt(c, whole))
 
     # -- workers ----------------------------------------------------------------------------------------------------
 
