@@ -38,10 +38,12 @@ from ferrule.strict_json import dumps, parse
 
 if TYPE_CHECKING:
     from ferrule.app import App
+    from ferrule.journal import retention
     from ferrule.journal.record import Record
     from ferrule.journal.store import Asked, Entry, Row, Store
     from ferrule.runtime import worker
 else:
+    retention = LazyModule("ferrule.journal.retention")
     worker = LazyModule("ferrule.runtime.worker")
 
 RunArgument = Annotated[
@@ -261,15 +263,52 @@ def _cancel_run(session: Session, run: RunArgument) -> ExitCode:
 
 def _remove_runs(
     session: Session,
-    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Ids, or beginnings that no other id has.")],
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN…]", help="Ids, or beginnings that no other id has.")
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="SPAN", help="All that ended so long ago, as 30d.")
+    ] = None,
+    keep_size: Annotated[
+        str | None, typer.Option("--keep-size", metavar="SIZE", help="The first to end until the store fits 2GB.")
+    ] = None,
+    blobs_older_than: Annotated[
+        str | None,
+        typer.Option("--blobs-older-than", metavar="SPAN", help="The large bytes of all that ended so long ago."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> ExitCode:
-    """Remove runs that are over, with their records and requests. Nothing brings them back.
+    """Remove runs that are over, with their records and requests: some by name, or all beyond an age or a size.
 
-    The exit code is 8, and nothing is removed, when one of them still goes on.
+    Nothing brings them back. What goes on, waits or is blocked stays, and so does all around it; named, it makes the
+    exit code 8, and nothing is removed. Where only bytes are removed, records keep their digest and description.
     """
+    spans = [None if text is None else retention.read_span(text) for text in (older_than, blobs_older_than)]
+    kept = retention.Retention(spans[0], None if keep_size is None else retention.read_size(keep_size), spans[1])
+    rule = any(limit is not None for limit in kept)
+    if rule == bool(runs):
+        raise UsageError("name runs, or say --older-than, --keep-size or --blobs-older-than.")
     store = find_store(session)
+    if rule:
+        return _remove_by_rule(session, store, kept, yes)
+    return _remove_named(session, store, runs or [], yes)
 
+
+def _remove_by_rule(session: Session, store: Store, kept: retention.Retention, yes: bool) -> ExitCode:
+    async def remove() -> retention.Swept:
+        async with opened(store):
+            return await retention.sweep(store, kept)
+
+    if not _is_sure("Remove for good what is beyond that?", yes):
+        session.note("Nothing was removed.")
+        return ExitCode.FAILED
+    swept = session.run(remove())
+    said = f"{_runs(swept.runs)} removed, and {swept.blobs} blob{'s' * (swept.blobs != 1)} of others."
+    session.out.item({"removed": swept.runs, "blobs": swept.blobs}, [Text(said)])
+    return ExitCode.DONE
+
+
+def _remove_named(session: Session, store: Store, runs: Sequence[str], yes: bool) -> ExitCode:
     async def look() -> list[Entry]:
         async with opened(store):
             return [await find_run(store, run) for run in runs]
@@ -282,17 +321,21 @@ def _remove_runs(
     going = [entry for entry in entries.values() if entry.state in GOES_ON]
     if going:
         raise Conflict(f"run {going[0].run_id} is {going[0].state}. Cancel it first; nothing was removed.")
-    if not yes:
-        if not can_ask():
-            raise UsageError("rm removes for good, and there is no terminal to ask on. Say --yes.")
+    if not yes and can_ask():
         for entry in entries.values():
             session.say(f"{entry.run_id} {entry.definition} {entry.state}, {age(entry.created)} old")
-        if not ask_yes(f"Remove {_runs(len(entries))} for good?"):
-            session.note("Nothing was removed.")
-            return ExitCode.FAILED
+    if not _is_sure(f"Remove {_runs(len(entries))} for good?", yes):
+        session.note("Nothing was removed.")
+        return ExitCode.FAILED
     removed = session.run(remove(list(entries)))
     session.out.item({"removed": removed}, [Text(f"{_runs(removed)} removed.")])
     return ExitCode.DONE
+
+
+def _is_sure(question: str, yes: bool) -> bool:
+    if not yes and not can_ask():
+        raise UsageError("rm removes for good, and there is no terminal to ask on. Say --yes.")
+    return yes or ask_yes(question)
 
 
 def _runs(number: int) -> str:

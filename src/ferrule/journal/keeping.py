@@ -49,16 +49,47 @@ class Keeping(Protocol):
         """
         ...
 
-    async def adopt(self, whole: Whole) -> Entry | None:
+    async def adopt(self, given: Whole) -> Entry | None:
         """Take in a run as another store gave it, all of it or nothing.
 
         It stands as it stood there. No lease comes along: who held it counts as lapsed, and is known to `workers` only
         for others to prove it dead.
 
         Args:
-            whole: The run, with its blobs; one whose bytes are gone is referred to without them.
+            given: The run, with its blobs; one whose bytes are gone is referred to without them.
 
         Returns:
             None; or the run that has this id or this idempotency key already, and then nothing was written.
+        """
+        ...
+
+    async def over(self, before: float | None = None) -> list[str]:
+        """Outermost runs that are over, those that ended first in front.
+
+        Args:
+            before: Only those whose last record is older, in seconds since 1970.
+        """
+        ...
+
+    async def size(self) -> int:
+        """Bytes that all runs together need."""
+        ...
+
+    async def weigh(self, run_ids: Sequence[str]) -> dict[str, int]:
+        """About how many bytes each of some runs needs: its records, and its blobs as if only it had them.
+
+        Args:
+            run_ids: The runs.
+        """
+        ...
+
+    async def remove_blobs(self, before: float) -> int:
+        """Remove the bytes that only runs refer to which are over for long; what they said of them stays.
+
+        Args:
+            before: Runs whose last record is older, in seconds since 1970.
+
+        Returns:
+            How many blobs were removed.
         """
         ...

@@ -1,6 +1,8 @@
-"""What a store does within its transaction for a run as a whole, the same for every database."""
+"""What a store does within its transaction for runs as wholes, the same for every database."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ferrule.journal import transaction
 from ferrule.journal.keeping import Whole
@@ -60,3 +62,51 @@ def adopt(c: Connection, given: Whole) -> Entry | None:
     if e.worker is not None and given.holder is not None:
         c.change("enlist_lapsed", e.worker, transaction.text(given.holder[1]))
     return None
+
+
+def over(c: Connection, before: float | None) -> list[str]:
+    """As `Store.over`.
+
+    Args:
+        c: A connection.
+        before: Only those whose last record is older.
+
+    Since 0.1.
+    """
+    return [row[0] for row in c.run("over", before)]
+
+
+def size(c: Connection) -> int:
+    """As `Store.size`.
+
+    Args:
+        c: A connection.
+
+    Since 0.1.
+    """
+    return int(c.run("size")[0][0])
+
+
+def weigh(c: Connection, run_ids: Sequence[str]) -> dict[str, int]:
+    """As `Store.weigh`.
+
+    Args:
+        c: A connection.
+        run_ids: The runs.
+
+    Since 0.1.
+    """
+    return {run_id: int(much) for run_id, much in c.run("weigh", transaction.text(run_ids))}
+
+
+def remove_blobs(c: Connection, before: float) -> int:
+    """As `Store.remove_blobs`.
+
+    Args:
+        c: A connection, within a transaction.
+        before: Runs whose last record is older.
+
+    Since 0.1.
+    """
+    c.run("lock_blobs")
+    return c.change("remove_old_blobs", before)

@@ -214,6 +214,33 @@ WHERE top NOT IN (
     UNION SELECT around.top FROM around JOIN unfinished ON unfinished.run_id = around.run_id
 )
 
+-- name: over
+-- Outermost runs that are over, those that ended first in front.
+SELECT run_id FROM runs
+WHERE state IN ('done', 'incomplete', 'failed', 'cancelled') AND parent IS NULL
+    AND (CAST(?1 AS DOUBLE PRECISION) IS NULL OR updated < ?1)
+ORDER BY updated, pos
+
+-- name: weigh
+-- What runs need by themselves.
+SELECT run_id, (SELECT COALESCE(SUM(LENGTH(body)), 0) FROM records WHERE records.run = runs.pos) + (
+    SELECT COALESCE(SUM(LENGTH(data)), 0) FROM links JOIN blobs ON blobs.digest = links.digest
+    WHERE links.run_id = runs.run_id
+)
+FROM runs WHERE run_id IN (EACH(?1))
+
+-- name: remove_old_blobs
+-- Bytes that only runs refer to which are over for long.
+DELETE FROM blobs
+WHERE digest IN (
+    SELECT links.digest FROM links JOIN runs ON runs.run_id = links.run_id
+    WHERE runs.state IN ('done', 'incomplete', 'failed', 'cancelled') AND runs.updated < ?1
+) AND NOT EXISTS (
+    SELECT 1 FROM links JOIN runs ON runs.run_id = links.run_id
+    WHERE links.digest = blobs.digest
+        AND (runs.state NOT IN ('done', 'incomplete', 'failed', 'cancelled') OR runs.updated >= ?1)
+)
+
 -- name: linked
 -- Which bytes runs refer to.
 SELECT DISTINCT digest FROM links WHERE run_id IN (EACH(?1))

@@ -118,3 +118,59 @@ async def a_run_that_was_taken_in_goes_on_like_any_other(g: Ground) -> None:
     expect(await g.seqs(held.run_id), [1, 2, 3, 4, 5], "its records")
     second = await g.store.create(NewRun(held.run_id, g.definition, row(1)), worker)
     expect(second, await g.entry(held.run_id), "a second start with its id")
+
+
+async def runs_that_are_over_are_listed_by_their_end(g: Ground) -> None:
+    states = ("done", "suspended", "failed", "blocked", "cancelled", "running", "incomplete")
+    made = {state: await g.ended(state) for state in states}
+    child = await g.ended(parent=made["done"].run_id, root=made["done"].run_id)
+    mine = {held.run_id: state for state, held in made.items()} | {child.run_id: "inside"}
+    ends = [(await g.entry(made[state].run_id)).updated for state in ("done", "failed", "cancelled", "incomplete")]
+    expect(ends, sorted(ends), "the times of the ends")
+    found = [mine[run_id] for run_id in await g.store.over() if run_id in mine]
+    expect(found, ["done", "failed", "cancelled", "incomplete"], "outermost runs that are over")
+    found = [mine[run_id] for run_id in await g.store.over(ends[2]) if run_id in mine]
+    wanted = [state for state, end in zip(("done", "failed"), ends, strict=False) if end < ends[2]]
+    expect(found, wanted, "those that ended before the third")
+
+
+async def runs_weigh_what_they_hold(g: Ground) -> None:
+    blob = g.mark.encode() * 1_000
+    light = await g.ended()
+    heavy = await g.ended(blobs={hashlib.sha256(blob).hexdigest(): blob})
+    weights = await g.store.weigh([light.run_id, heavy.run_id, f"nobody-{g.mark}"])
+    expect(sorted(weights), sorted([light.run_id, heavy.run_id]), "whose weights are told")
+    expect(weights[heavy.run_id] - weights[light.run_id], len(blob), "what bytes add to a weight")
+
+
+async def a_store_grows_by_what_it_holds(g: Ground) -> None:
+    before = await g.store.size()
+    blob = g.mark.encode() * 20_000
+    held = await g.ended(blobs={hashlib.sha256(blob).hexdigest(): blob})
+    with_it = await g.store.size()
+    much = len(blob) * 9 // 10  # what begins a page may end up in one that was begun
+    expect(with_it - before >= much, True, "that the store has grown by what was put in")
+    await g.store.remove([held.run_id])
+    expect(with_it - await g.store.size() >= much, True, "that it has shrunk when that was removed")
+
+
+async def bytes_of_runs_that_are_over_for_long_can_be_removed(g: Ground) -> None:
+    own, shared, waiting, young = (f"{word} {g.mark}".encode() for word in ("own", "shared", "waiting", "young"))
+    blobs = {hashlib.sha256(blob).hexdigest(): blob for blob in (own, shared, waiting, young)}
+    of_own, of_shared, of_waiting, of_young = blobs
+    over = await g.ended(blobs={of_own: own, of_shared: shared, of_young: young})
+    await g.parked(blobs={of_shared: shared, of_waiting: waiting})
+    last = await g.ended(blobs={of_young: young})
+
+    async def left() -> list[bytes]:
+        return [blob for digest, blob in blobs.items() if await g.store.blob(digest) == blob]
+
+    await g.store.remove_blobs((await g.entry(over.run_id)).updated)
+    expect(await left(), [own, shared, waiting, young], "bytes of runs that are not over for so long")
+    await g.store.remove_blobs((await g.entry(last.run_id)).updated)
+    expect(await left(), [shared, waiting, young], "bytes when one that has them alone is over for so long")
+    await g.store.remove_blobs((await g.entry(last.run_id)).updated + 600)
+    expect(await left(), [shared, waiting], "bytes when all that are over are so for long")
+    whole = await g.store.whole(over.run_id)
+    expect(whole and whole.digests, sorted([of_own, of_shared, of_young]), "what the run refers to still")
+    expect(await g.seqs(over.run_id), [1, 2], "its records")
