@@ -72,7 +72,7 @@ def verdict(given: str) -> Callable[[pytest.MonkeyPatch], None]:
         (other("ORDER BY pos DESC", "ORDER BY pos"), "entries_are_found_the_latest_first"),
         (other("workers.beat > ?2", "?2 > 0"), "runs_of_whoever_lapsed_are_taken_and_it_hears_of_that"),
         (other("AND due <= ?3", "AND ?3 > 0"), "a_parked_run_is_left_alone"),
-        (other("'running', 'suspended')", "'blocked', 'running')"), "a_parked_run_past_its_time_is_due"),
+        (other("'running', 'suspended', 'blocked')", "'blocked', 'running')"), "a_parked_run_past_its_time_is_due"),
         (other("definition IN (", "definition NOT IN ("), "only_what_a_worker_can_run_is_taken_the_oldest_first"),
         (other("run_id = ?1 AND CAST(id", "?1 > '' AND CAST(id"), "letters_come_in_order_and_are_gone_when_read"),
         (other("id INTEGER PRIMARY KEY AUTOINCREMENT", "id INTEGER PRIMARY KEY"), "letters_come_in_order_and_are_gone_when_read"),

@@ -9,7 +9,7 @@ from ferrule.journal.record import RecordType
 from ferrule.suspension import Answer
 
 State = Literal["running", "suspended", "done", "incomplete", "failed", "cancelled", "blocked"]
-Kind = Literal["answer", "cancel", "event", "child", "late"]
+Kind = Literal["answer", "cancel", "event", "child", "late", "resume"]
 Verdict = Literal["accepted", "same", "answered", "expired", "closed", "unknown"]
 
 
@@ -445,7 +445,7 @@ class Store(Protocol):
         ...
 
     async def claim(self, worker: str, definitions: Sequence[str], limit: int, lease: float) -> list[Held]:
-        """Take runs that are due: held by nobody alive and running, or parked with mail or past their `due`.
+        """Take runs that are due: held by nobody alive and running, parked or blocked with mail, or past their `due`.
 
         A taken run gets a record `run.taken` (worker, epoch), the next epoch and the state `running`.
 

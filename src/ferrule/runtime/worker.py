@@ -20,7 +20,7 @@ from ferrule.runtime.answer import OnRequest
 from ferrule.runtime.driver import Driver, Listener
 from ferrule.runtime.info import RunInfo, new_run_id
 from ferrule.runtime.outcome import RunResult
-from ferrule.runtime.recovery import open_requests, recover
+from ferrule.runtime.recovery import check_inside, open_requests, recover
 from ferrule.strict_json import parse
 
 if TYPE_CHECKING:
@@ -241,8 +241,10 @@ class Worker:
         machine = definition.machine(started.get("options") or {})
         try:
             told = recover(machine, machine.start(started["input"], records[0].at), records)
-        except NonDeterminism as error:
-            return RunResult(run_id, "blocked", error=str(error), reason="nondeterminism")
+            check_inside(told, records)
+        except NonDeterminism as error:  # one that is over stays what it was
+            status = "blocked" if entry.state in ("suspended", "blocked") else entry.state
+            return RunResult(run_id, status, error=str(error), reason="nondeterminism")
         _, output, value, error, reason = told.finish or Finish(entry.state)
         requests = tuple(f.request for f in told.found.values() if f.request is not None and f.answer is None)
         return RunResult(
@@ -314,6 +316,13 @@ class Worker:
                 self._left.append(held)
                 raise
 
+    async def _tried_again(self, held: Held) -> bool:
+        """Whether somebody wants a run to be driven though that may end the process; once for each time they say so."""
+        read = [letter.id for letter in await self._store.letters(held.run_id) if letter.kind == "resume"]
+        if read:
+            await self._store.append(held, Batch((), read=read))
+        return bool(read)
+
     async def _driven(
         self,
         held: Held,
@@ -322,7 +331,7 @@ class Worker:
         on_request: OnRequest | None = None,
         on_event: Callable[[Any], None] | None = None,
     ) -> RunResult[Any]:
-        if held.takeovers > POISON:
+        if held.takeovers > POISON and not await self._tried_again(held):
             await self._store.append(held, Batch((), state="blocked"))
             return RunResult(held.run_id, "blocked", reason="poison")
         journal = HeldJournal(self._store, held, self)

@@ -104,6 +104,6 @@ WHERE pos IN (
     SELECT pos FROM runs WHERE state = 'running' AND (worker IS NULL
         OR NOT EXISTS (SELECT 1 FROM workers WHERE workers.worker = runs.worker AND workers.beat > ?2))
     UNION SELECT pos FROM runs WHERE state = 'suspended' AND due IS NOT NULL AND due <= ?3
-    UNION SELECT runs.pos FROM mail CROSS JOIN runs ON runs.run_id = mail.run_id WHERE runs.state = 'suspended'
+    UNION SELECT runs.pos FROM mail CROSS JOIN runs ON runs.run_id = mail.run_id WHERE runs.state IN ('suspended', 'blocked')
 ) AND definition IN (EACH(?1))
 ORDER BY pos LIMIT ?4
