@@ -80,6 +80,8 @@ def verdict(given: str) -> Callable[[pytest.MonkeyPatch], None]:
         (other("WHEN expires <= ?2 THEN 'expired'", "WHEN ?2 < 0 THEN 'expired'"), "a_closed_request_takes_no_answer"),
         (other("AND NOT EXISTS (SELECT 1 FROM links", "AND ?1 > '' OR EXISTS (SELECT 1 FROM links"), "bytes_are_kept_once_and_for_all_who_refer_to_them"),
         (other("UNION SELECT around.top FROM around JOIN", "UNION SELECT around.top FROM around LEFT JOIN"), "runs_that_are_over_can_be_removed"),
+        (other("forked_from, forked_at FROM runs", "NULL, NULL FROM runs"), "a_fork_shares_the_records_before_it_and_goes_on_with_its_own"),
+        (other("JOIN runs ON runs.forked_from = inside.run_id", "JOIN runs ON runs.forked_from = inside.run_id || ' '"), "a_run_that_has_forks_is_removed_with_or_after_them_only"),
         (without("read"), "a_parked_run_with_a_letter_is_due_until_it_was_read"),
         (without("audit"), "another_answer_is_refused_and_kept"),
         (without("close_all"), "a_run_that_is_over_has_no_open_request"),

@@ -150,7 +150,10 @@ def _last_words(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _run_view(data: Mapping[str, Any]) -> list[RenderableType]:
-    told = ("id", "name", "status", "reason", "error", "created_at", "updated_at", "due_at", "worker", "key", "tags")
+    told = (
+        "id", "name", "status", "reason", "error", "created_at", "updated_at", "due_at", "worker", "key", "tags",
+        "forked_from",
+    )  # fmt: skip
     facts = [{"": key.replace("_", " "), " ": data[key]} for key in told if data[key]]
     requests = [
         Text(printable(f"{r['state']} request {r['id']} ({r['kind']}): {r['prompt']}")) for r in data["requests"]
@@ -266,22 +269,26 @@ def _remove_runs(
 ) -> ExitCode:
     """Remove runs that are over, with their records and requests. Nothing brings them back.
 
-    The exit code is 8, and nothing is removed, when one of them still goes on.
+    The exit code is 8, and nothing is removed, when one of them still goes on, or a fork shares its records.
     """
     store = find_store(session)
 
-    async def look() -> list[Entry]:
+    async def look() -> tuple[list[Entry], dict[str, list[str]]]:
         async with opened(store):
-            return [await find_run(store, run) for run in runs]
+            found = [await find_run(store, run) for run in runs]
+            return found, await store.forks([entry.run_id for entry in found])
 
     async def remove(run_ids: Sequence[str]) -> int:
         async with opened(store):
             return await store.remove(run_ids)
 
-    entries = {entry.run_id: entry for entry in session.run(look())}
+    found, forks = session.run(look())
+    entries = {entry.run_id: entry for entry in found}
     going = [entry for entry in entries.values() if entry.state in _GOES_ON]
     if going:
         raise Conflict(f"run {going[0].run_id} is {going[0].state}. Cancel it first; nothing was removed.")
+    for run_id, fork in ((run_id, fork) for run_id, its in forks.items() for fork in its if fork not in entries):
+        raise Conflict(f"run {fork} is a fork of {run_id} and shares its records. Remove it too; nothing was removed.")
     if not yes:
         if not can_ask():
             raise UsageError("rm removes for good, and there is no terminal to ask on. Say --yes.")

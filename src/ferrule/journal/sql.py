@@ -281,6 +281,10 @@ class SqlStore(Store):
     async def remove(self, run_ids: Sequence[str]) -> int:
         return await self._write(lambda c: transaction.remove(c, run_ids))
 
+    @override
+    async def forks(self, run_ids: Sequence[str]) -> dict[str, list[str]]:
+        return await self._read(lambda c: transaction.forks(c, run_ids))
+
     # -- workers ----------------------------------------------------------------------------------------------------
 
     @override

@@ -181,6 +181,8 @@ class NewRun(NamedTuple):
         key: The idempotency key of its start.
         tags: Words to find it by.
         blobs: As in `Batch`.
+        forked_from: The run whose records it shares.
+        forked_at: The last of those. Its own go on after that one; its first is its own too.
 
     Since 0.1.
     """
@@ -194,6 +196,8 @@ class NewRun(NamedTuple):
     key: str | None = None
     tags: Mapping[str, str] = {}
     blobs: Mapping[str, bytes] = {}
+    forked_from: str | None = None
+    forked_at: int | None = None
 
 
 class Entry(NamedTuple):
@@ -215,6 +219,8 @@ class Entry(NamedTuple):
         updated: When its last record was written.
         due: When a parked run has something to do by itself: a timer, an expiry.
         takeovers: How often it was taken since it last wrote a record of its own.
+        forked_from: The run whose records it shares.
+        forked_at: The last of those.
 
     Since 0.1.
     """
@@ -234,6 +240,8 @@ class Entry(NamedTuple):
     updated: float
     due: float | None
     takeovers: int
+    forked_from: str | None = None
+    forked_at: int | None = None
 
 
 class Held(NamedTuple):
@@ -363,6 +371,9 @@ class Store(Protocol):
         Returns:
             The holding, with epoch 1, or 0 where nobody holds it yet; or, where a run has this key (or this id)
             already, that run.
+
+        Raises:
+            StoreError: It is a fork, and there is no such run to share the records of, or it has not so many.
         """
         ...
 
@@ -383,7 +394,7 @@ class Store(Protocol):
         ...
 
     async def rows(self, run_id: str, after: int = 0) -> list[Row]:
-        """A run's records in order.
+        """A run's records in order, those that it shares with another one included.
 
         Args:
             run_id: The run.
@@ -528,6 +539,14 @@ class Store(Protocol):
         """
         ...
 
+    async def forks(self, run_ids: Sequence[str]) -> dict[str, list[str]]:
+        """The runs that share records of these, by the run that they were forked from.
+
+        Args:
+            run_ids: The runs.
+        """
+        ...
+
     async def blob(self, digest: str) -> bytes | None:
         """The bytes under a SHA-256.
 
@@ -540,7 +559,8 @@ class Store(Protocol):
         """Remove runs that are over, the runs inside them, and blobs that nothing refers to any more.
 
         Args:
-            run_ids: The runs; one that is not over stays, and so does one around it or inside it.
+            run_ids: The runs; one that is not over stays, and so does one around it or inside it, and one whose
+                records another run shares that is not removed.
 
         Returns:
             How many were removed, those inside included.

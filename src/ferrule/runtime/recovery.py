@@ -133,7 +133,7 @@ def recover(
     opened: dict[str, Command] = {}
     _open(opened, told, commands, 1)
     holder: str | None = None
-    cut = (records[0].body.get("forked") or {}).get("at", 0) if records else 0
+    cut: int = (records[0].body.get("forked") or {"at": 0})["at"] if records else 0
     for record in records:
         if 0 < cut < record.seq:
             cut, holder = _cut(told), records[0].body.get("worker")

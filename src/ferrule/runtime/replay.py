@@ -152,7 +152,9 @@ def feed(definition: Definition, records: Sequence[Record]) -> Seen:
     return seen
 
 
-def _feed(machine: Machine, commands: Sequence[Command], records: Sequence[Record], path: str, seen: Seen) -> None:
+def _feed(
+    machine: Machine, commands: Sequence[Command], records: Sequence[Record], path: str, seen: Seen, began: int = 1
+) -> None:
     inside: list[tuple[Any, Found]] = []
 
     def watch(record: Record, command: Command, found: Found | None) -> None:
@@ -170,14 +172,15 @@ def _feed(machine: Machine, commands: Sequence[Command], records: Sequence[Recor
         recover(machine, commands, records, path, watch, told)
     except NonDeterminism as error:
         seen.differences.append(Divergence(error.seq, error.op, error.recorded, error.now))
-    seen.commanded.update({path + op: seq for op, seq in told.commanded.items()})
+    seen.commanded.update({path + op: max(seq, began) for op, seq in told.commanded.items()})
     for command, found in inside:
         try:
             within, first = machine_inside(command, found)
         except NonDeterminism as error:
             seen.differences.append(Divergence(error.seq, error.op, error.recorded, error.now))
         else:
-            _feed(within, first, records, f"{path}{command.op}/", seen)
+            began = found.inside.seq if found.inside is not None else 1
+            _feed(within, first, records, f"{path}{command.op}/", seen, began)
 
 
 def _other_model(record: Record, command: Command) -> list[Divergence]:

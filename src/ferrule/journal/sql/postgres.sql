@@ -20,9 +20,12 @@ CREATE TABLE runs (
     created DOUBLE PRECISION NOT NULL,
     updated DOUBLE PRECISION NOT NULL,
     due DOUBLE PRECISION,
-    takeovers BIGINT NOT NULL
+    takeovers BIGINT NOT NULL,
+    forked_from TEXT,
+    forked_at BIGINT
 );
 CREATE INDEX runs_parent ON runs (parent) WHERE parent IS NOT NULL;
+CREATE INDEX runs_forks ON runs (forked_from) WHERE forked_from IS NOT NULL;
 CREATE INDEX runs_worker ON runs (worker) WHERE worker IS NOT NULL;
 CREATE INDEX runs_running ON runs (pos) WHERE state = 'running';
 CREATE INDEX runs_due ON runs (due) WHERE state = 'suspended' AND due IS NOT NULL;

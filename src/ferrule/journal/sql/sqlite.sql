@@ -19,9 +19,12 @@ CREATE TABLE runs (
     created REAL NOT NULL,
     updated REAL NOT NULL,
     due REAL,
-    takeovers INTEGER NOT NULL
+    takeovers INTEGER NOT NULL,
+    forked_from TEXT,
+    forked_at INTEGER
 ) STRICT;
 CREATE INDEX runs_parent ON runs (parent) WHERE parent IS NOT NULL;
+CREATE INDEX runs_forks ON runs (forked_from) WHERE forked_from IS NOT NULL;
 CREATE INDEX runs_worker ON runs (worker) WHERE worker IS NOT NULL;
 CREATE INDEX runs_running ON runs (pos) WHERE state = 'running';
 CREATE INDEX runs_due ON runs (due) WHERE state = 'suspended' AND due IS NOT NULL;
