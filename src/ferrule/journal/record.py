@@ -16,12 +16,13 @@ VERSION: Final = 1  # 1: as below
 
 # What each record tells, in this order; what stands last may be absent. An op is written with its path from the root.
 FACTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "run.started": ("definition", "input", "context", "options", "worker"),
+    "run.started": ("definition", "input", "context", "options", "worker", "forked"),  # forked: run, at, edits
     "run.taken": ("worker", "epoch"),
     "hook.returned": ("point", "op", "changed", "spent"),
-    "model.intended": ("op", "attempt", "model"),
+    "model.intended": ("op", "attempt", "model", "requested"),  # requested: the digest of what it was asked with
     "model.responded": ("op", "outcome"),
-    "tool.intended": ("op", "tool", "attempt", "arguments"),  # JSON text, where it is not what the model asked for
+    # arguments: JSON text, where it is not what was requested; requested: the digest of that
+    "tool.intended": ("op", "tool", "attempt", "arguments", "requested"),
     "tool.settled": ("op", "outcome", "attempt", "retry_in"),  # a last one has no retry
     "wait.opened": ("op", "request", "why", "attempt", "arguments", "state"),
     "wait.answered": ("op", "outcome", "by"),
