@@ -50,6 +50,7 @@ RunArgument = Annotated[
 _POLL: Final = 0.2
 _ENDS: Final = (signal.SIGTERM, signal.SIGINT)
 _GOES_ON: Final = ("running", "suspended")
+_NOT_OVER: Final = (*_GOES_ON, "blocked")
 _SHOWN: Final = 60
 
 
@@ -144,8 +145,8 @@ def _last_words(records: Sequence[Record]) -> dict[str, Any]:
         if record.type == "model.responded" and "/" not in record.body["op"]:
             response = getattr(record.body["outcome"], "response", record.body["outcome"])
             output, error = response.message.text, response.error
-        elif record.type == "run.settled":
-            reason = record.body.get("reason")
+        elif record.type == "run.settled" or (record.type == "note" and record.body["about"] == "blocked"):
+            reason, error = record.body.get("reason"), record.body.get("error", error)
     return {"output": output, "error": None if error is None else str(error), "reason": reason}
 
 
@@ -223,12 +224,17 @@ async def _follow(
                 seq = row.seq
             if entry.state == "suspended" and not await store.letters(run_id):
                 return entry, await store.requests(run_id=run_id, limit=MANY)
-            if entry.state not in _GOES_ON:
+            if entry.state not in _GOES_ON and not await _is_cancelled(store, entry):
                 return entry, ()
             if not told and not await has_worker(store, entry):
                 told = True
                 session.note("No worker is alive to go on with it. Start one: ferrule work")
             await asyncio.sleep(_POLL)
+
+
+async def _is_cancelled(store: Store, entry: Entry) -> bool:
+    """Whether a blocked run is yet to be cancelled."""
+    return entry.state == "blocked" and any(letter.kind == "cancel" for letter in await store.letters(entry.run_id))
 
 
 # -- ending and removing ----------------------------------------------------------------------------------------
@@ -244,12 +250,12 @@ def _cancel_run(session: Session, run: RunArgument) -> ExitCode:
     async def leave() -> tuple[Entry, bool]:
         async with opened(store):
             entry = await find_run(store, run)
-            if entry.state in _GOES_ON and not await store.post(entry.run_id, "cancel", dumps({"by": who()})):
+            if entry.state in _NOT_OVER and not await store.post(entry.run_id, "cancel", dumps({"by": who()})):
                 entry = await find_run(store, entry.run_id)  # it has ended meanwhile
             return entry, await has_worker(store, entry)
 
     entry, is_alive = session.run(leave())
-    if entry.state not in (*_GOES_ON, "cancelled"):
+    if entry.state not in (*_NOT_OVER, "cancelled"):
         raise Conflict(f"run {entry.run_id} is {entry.state}: there is nothing to cancel.")
     over = entry.state == "cancelled"
     said = f"run {entry.run_id} is cancelled." if over else f"run {entry.run_id} is told to end."
@@ -279,7 +285,7 @@ def _remove_runs(
             return await store.remove(run_ids)
 
     entries = {entry.run_id: entry for entry in session.run(look())}
-    going = [entry for entry in entries.values() if entry.state in _GOES_ON]
+    going = [entry for entry in entries.values() if entry.state in _NOT_OVER]
     if going:
         raise Conflict(f"run {going[0].run_id} is {going[0].state}. Cancel it first; nothing was removed.")
     if not yes:

@@ -445,7 +445,10 @@ class Store(Protocol):
         ...
 
     async def claim(self, worker: str, definitions: Sequence[str], limit: int, lease: float) -> list[Held]:
-        """Take runs that are due: held by nobody alive and running, or parked with mail or past their `due`.
+        """Take runs that are due.
+
+        Those are: running, and held by nobody alive; parked with mail or past their `due`; blocked with a letter
+        `cancel`.
 
         A taken run gets a record `run.taken` (worker, epoch), the next epoch and the state `running`.
 

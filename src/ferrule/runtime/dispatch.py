@@ -317,7 +317,11 @@ def begun_before(run: Driver, command: CallTool) -> None:
         if any(one is None or one.effect == "once" for one in inner):
             run.effects.begin(command.op, None)
     elif tool.effect == "once" and (found.begun or found.why == "outcome"):
-        values, text = read(tool.parameters, found.arguments or command.call.arguments, omit_blank=tool.omit_blank)
+        try:
+            values, text = read(tool.parameters, found.arguments or command.call.arguments, omit_blank=tool.omit_blank)
+        except InvalidArguments:  # of another version of the tool, whose check cannot be asked about them
+            run.effects.begin(command.op, None)
+            return
         Attempts(run, command, tool, values, text).begun_before(found)
 
 

@@ -42,7 +42,7 @@ from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.question import Questions
 from ferrule.runtime.recovery import SETTLES, Found, recover
 from ferrule.runtime.trace import tracing
-from ferrule.tool.body.attempt import AT_ONCE
+from ferrule.tool.body.attempt import AT_ONCE, unknown
 from ferrule.tool.context import Variables
 
 if TYPE_CHECKING:
@@ -78,9 +78,10 @@ class Driver:
     """
 
     __slots__ = (
-        "_before", "_cancelled_by", "_done", "_ended", "_flying", "_leaving", "_open", "_outer", "_ready", "_task",
-        "_told", "_wake", "at", "definition", "effects", "found", "heard", "hooks", "info", "journal", "listener",
-        "loop", "machine", "options", "path", "questions", "records", "result", "stream", "trace", "variables",
+        "_before", "_cancelled_by", "_done", "_ended", "_flying", "_foreign", "_leaving", "_open", "_outer", "_ready",
+        "_task", "_told", "_wake", "at", "definition", "effects", "found", "heard", "hooks", "info", "journal",
+        "listener", "loop", "machine", "options", "path", "questions", "records", "result", "stream", "trace",
+        "variables",
     )  # fmt: skip
 
     def __init__(
@@ -111,6 +112,7 @@ class Driver:
         self.at = at
         self.records = records
         self.found: dict[str, Found] = {}  # by op, how far a command had come before
+        self._foreign: Mapping[str, int] = {}  # calls of a former code that were begun and have no end
         self.result: RunResult[Any] | None = None
         self.variables = Variables(info.context)
         self.heard = 0
@@ -155,7 +157,7 @@ class Driver:
         try:
             if self.info.deps is None:
                 failed = await self._make_deps()
-                if failed is not None:
+                if failed is not None and self.cancelled_by is None:
                     return await self._result(failed)
                 if self._is_told():
                     raise asyncio.CancelledError
@@ -185,11 +187,12 @@ class Driver:
             else:
                 at = self.journal.append("child.started", here, self.definition.name)
             return self.machine.start(input, at)
+        ends = any(record.type == "cancel.requested" for record in self.records)
         try:
-            told = recover(self.machine, self.machine.start(input, at), self.records, self.path)
+            told = recover(self.machine, self.machine.start(input, at), self.records, self.path, strict=not ends)
         except NonDeterminism as error:
             return Finish("blocked", error=str(error), reason="nondeterminism")
-        self.found = told.found
+        self.found, self._foreign = told.found, told.foreign
         self._cancelled_by, self._told = told.cancelled_by, told.cancelled_by is not None
         return told.finish or told.commands
 
@@ -503,6 +506,12 @@ class Driver:
                 self._open[command.op] = command
                 begun_before(self, command)
         calls = {command.op for command in commands if type(command) is CallTool}
+        for op, attempt in self._foreign.items():
+            if op in calls:
+                self.effects.begin(op, None)
+            else:
+                doubt = unknown("The call was begun by another version of the code")
+                self.journal.append("tool.settled", self.path + op, doubt, attempt)
         return await self._cancel([c for c in commands if type(c) is not CallTool], former=calls)
 
     async def _cancel(self, commands: Sequence[Command] = (), former: Collection[str] = ()) -> Finish:
@@ -570,7 +579,9 @@ class Driver:
             machine.messages,
         )
         if self._outer is None:
-            if status != "suspended" and status != "blocked":
+            if status == "blocked":
+                self.journal.append("note", status, reason, error)
+            elif status != "suspended":
                 self.journal.append("run.settled", status, reason)
             await self.journal.end(status, self.questions.due())
         if self.listener is not None:

@@ -83,6 +83,7 @@ class Recovered:
         found: What is known of these, by op.
         cancelled_by: Who wanted it to end.
         finish: How it ended, if it has.
+        foreign: Calls that were begun, have no end, and that this code does not command: op and attempt.
 
     Since 0.1.
     """
@@ -91,9 +92,12 @@ class Recovered:
     found: dict[str, Found] = field(default_factory=dict[str, Found])
     cancelled_by: str | None = None
     finish: Finish | None = None
+    foreign: dict[str, int] = field(default_factory=dict[str, int])
 
 
-def recover(machine: Machine, commands: Sequence[Command], records: Iterable[Record], path: str = "") -> Recovered:
+def recover(
+    machine: Machine, commands: Sequence[Command], records: Iterable[Record], path: str = "", *, strict: bool = True
+) -> Recovered:
     """Feed a machine what has been recorded.
 
     Args:
@@ -101,12 +105,14 @@ def recover(machine: Machine, commands: Sequence[Command], records: Iterable[Rec
         commands: What it commanded at its start.
         records: The records of the whole run, in order.
         path: Where this run stands in that: the path of a run inside, ending in `/`.
+        strict: Whether it must command what it did. For a run that only has to end, records of what it does not
+            command are passed over.
 
     Returns:
         Where it stands.
 
     Raises:
-        NonDeterminism: It commands something else than it did.
+        NonDeterminism: It commands something else than it did, and has to go on.
 
     Since 0.1.
     """
@@ -129,17 +135,18 @@ def recover(machine: Machine, commands: Sequence[Command], records: Iterable[Rec
                 machine.on(Completion(op, record.at, spent))
             continue
         command = opened.get(op)
-        if command is None:
-            raise NonDeterminism(f"record {record.seq} tells of {op!r}, and this code commands no such thing there")
-        if _ends(record, command):
-            _known(record, command, op)
+        differs = _difference(record, command, op)
+        if command is None or differs is not None:
+            if strict:
+                raise NonDeterminism(differs)
+            _note_foreign(told.foreign, record, op)
+        elif _ends(record, command):
             del opened[op]
             told.found.pop(op, None)
             _open(opened, told, machine.on(Completion(op, record.at, record.body.get("outcome"))))
         elif record.type == "child.settled":  # of the run that a call is: its machine hears of it before the call ends
             machine.on(Completion(op, record.at, record.body.get("outcome")))
         else:
-            _known(record, command, op)
             _note(told.found.setdefault(op, Found()), record, holder)
     told.commands = list(opened.values())
     return told
@@ -187,8 +194,10 @@ def _ends(record: Record, command: Command) -> bool:
 _OF: Final = {"tool": CallTool, "model": CallModel, "timer": Sleep}
 
 
-def _known(record: Record, command: Command, op: str) -> None:
-    """That a record is one of this command: its kind, and the name of what was called."""
+def _difference(record: Record, command: Command | None, op: str) -> str | None:
+    """Why a record is none of this command, which differs in its kind or in the name of what was called."""
+    if command is None:
+        return f"record {record.seq} tells of {op!r}, and this code commands no such thing there"
     kind = _OF.get(record.type.partition(".")[0])
     name = record.body.get("tool")
     if (kind is not None and type(command) is not kind) or (
@@ -196,7 +205,15 @@ def _known(record: Record, command: Command, op: str) -> None:
     ):
         was = f"tool {name!r}" if name else record.type
         now = f"tool {command.call.name!r}" if isinstance(command, CallTool) else type(command).__name__
-        raise NonDeterminism(f"record {record.seq} tells of {op!r} as {was}, and this code commands {now} there")
+        return f"record {record.seq} tells of {op!r} as {was}, and this code commands {now} there"
+    return None
+
+
+def _note_foreign(foreign: dict[str, int], record: Record, op: str) -> None:
+    if record.type == "tool.intended":
+        foreign[op] = record.body["attempt"]
+    elif record.type == "tool.settled":
+        foreign.pop(op, None)
 
 
 def _note(found: Found, record: Record, holder: str | None) -> None:

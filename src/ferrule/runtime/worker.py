@@ -13,7 +13,7 @@ from ferrule.errors import LeaseLost, NonDeterminism, StoreError, UsageError
 from ferrule.journal.alive import about_me, clock, is_dead
 from ferrule.journal.held import HeldJournal
 from ferrule.journal.record import VERSION, Record, body_of, read, written
-from ferrule.journal.store import Batch, Entry, Held, NewRun, Row, Store
+from ferrule.journal.store import Entry, Held, NewRun, Row, Store
 from ferrule.lazy import LazyModule
 from ferrule.machine import Definition, Finish
 from ferrule.runtime.answer import OnRequest
@@ -239,11 +239,15 @@ class Worker:
         records = await self.records(run_id)
         started = records[0].body
         machine = definition.machine(started.get("options") or {})
+        strict = entry.state not in ("blocked", "cancelled")
         try:
-            told = recover(machine, machine.start(started["input"], records[0].at), records)
-        except NonDeterminism as error:
-            return RunResult(run_id, "blocked", error=str(error), reason="nondeterminism")
-        _, output, value, error, reason = told.finish or Finish(entry.state)
+            told = recover(machine, machine.start(started["input"], records[0].at), records, strict=strict)
+        except NonDeterminism as error:  # it ended, or waits, by another version of the code
+            return RunResult(run_id, entry.state, error=str(error), reason="nondeterminism")
+        notes = (r.body for r in records[::-1] if r.type == "note" and r.body["about"] == entry.state)
+        note = next(notes, dict[str, Any]())
+        ended = Finish(entry.state, error=note.get("error"), reason=note.get("reason"))
+        _, output, value, error, reason = told.finish or ended
         requests = tuple(f.request for f in told.found.values() if f.request is not None and f.answer is None)
         return RunResult(
             run_id,
@@ -322,10 +326,9 @@ class Worker:
         on_request: OnRequest | None = None,
         on_event: Callable[[Any], None] | None = None,
     ) -> RunResult[Any]:
-        if held.takeovers > POISON:
-            await self._store.append(held, Batch((), state="blocked"))
-            return RunResult(held.run_id, "blocked", reason="poison")
         journal = HeldJournal(self._store, held, self)
+        if held.takeovers > POISON:
+            return await self._poisoned(held, journal)
         if records is None:
             records = await self.records(held.run_id)
             waiting = open_requests(records)
@@ -345,6 +348,13 @@ class Worker:
         if held.run_id in self._driving:
             self._driving[held.run_id] = (self._driving[held.run_id][0], driver)
         return await driver.run(started["input"])
+
+    async def _poisoned(self, held: Held, journal: HeldJournal) -> RunResult[Any]:
+        """Leave a run to an operator; taken again, to be cancelled, it has all its tries."""
+        error = f"it was taken {held.takeovers} times, and its process ended each time before it had recorded anything"
+        journal.append("note", "blocked", "poison", error)
+        await journal.end("blocked")
+        return RunResult(held.run_id, "blocked", error=error, reason="poison")
 
 
 async def _ended(task: asyncio.Task[None] | None) -> None:

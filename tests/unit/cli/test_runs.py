@@ -504,6 +504,20 @@ def test_a_run_that_waits_can_be_cancelled_and_tail_ends_with_its_code(till: Pat
     assert ferrule("requests").data == []
 
 
+def test_a_blocked_run_is_not_removed_and_can_be_cancelled(till: Path) -> None:
+    run_id = run("clerk")["run_id"]
+    with contextlib.closing(sqlite3.connect(till / "kept" / "runs.db")) as db, db:
+        db.execute("UPDATE runs SET state = 'blocked'")
+    assert ferrule("tail", "@last").code == 9
+    detail = f"run {run_id} is blocked. Cancel it first; nothing was removed."
+    assert ferrule("rm", run_id, "--yes").problem["detail"] == detail
+    assert ferrule("cancel", run_id, "-o", "table").stdout == f"run {run_id} is told to end.\n"
+    drive(till)
+    assert ferrule("tail", "@last").code == 6
+    assert (ferrule("requests").data, paid(till)) == ([], "")
+    assert ferrule("rm", run_id, "--yes").data == {"removed": 1}
+
+
 @pytest.mark.usefixtures("till")
 def test_a_run_that_is_over_cannot_be_cancelled() -> None:
     run("echo")

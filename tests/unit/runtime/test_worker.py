@@ -25,7 +25,7 @@ from ferrule.message import ModelMessage, ToolMessage, user
 from ferrule.runtime import worker as worker_module
 from ferrule.runtime.inbox import Inbox
 from ferrule.runtime.worker import Worker
-from ferrule.testing import call
+from ferrule.testing import ScriptedModel, call
 
 
 def agent(
@@ -113,6 +113,54 @@ def test_a_run_that_cannot_be_written_is_let_go_of_and_taken_again() -> None:
 
     asyncio.run(main())
     assert done == ["paid"]
+
+
+def test_a_run_that_ends_its_process_each_time_is_blocked_as_poison_and_can_be_cancelled() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await store.open()
+        run_id = await left_in_a_call(store, agent(lambda: "paid"), None)
+
+        def bank(ctx: Any, arguments: Any) -> str:
+            return "paid, says the bank"
+
+        for number in range(6):  # as many processes as take it and end before they have recorded anything
+            await store.enlist(f"dead-{number}", {})
+            await store.claim(f"dead-{number}", ["a"], 1, 60.0)
+            await store.retire(f"dead-{number}")
+        paying = agent(lambda: pytest.fail("it was made again"), check=bank)
+        async with Worker(store, {"a": paying}, poll=0.001) as worker:
+            worker.start()
+            assert await in_the_end(store, run_id) == "blocked"
+            result = await worker.result(run_id)
+            assert (result.status, result.reason) == ("blocked", "poison")
+            assert "it was taken 7 times" in result.describe()
+            await store.post(run_id, "cancel", b'{"by":"ada"}')
+            async with asyncio.timeout(20):
+                while (await store.entry(run_id)).state != "cancelled":  # pyright: ignore[reportOptionalMemberAccess]
+                    await asyncio.sleep(0.002)
+            result = await worker.result(run_id)
+        assert (result.status, result.reason, result.error) == ("cancelled", "cancelled", None)
+        assert [m.output for m in result.messages if isinstance(m, ToolMessage)] == ["paid, says the bank"]
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_run_ends_so_where_its_live_objects_cannot_be_made() -> None:
+    def broken(context: Any) -> Any:
+        raise RuntimeError("no such host")
+
+    async def main() -> None:
+        store = MemoryStore()
+        await store.open()
+        run_id = await left_in_a_call(store, agent(lambda: "paid"), None)
+        await store.post(run_id, "cancel", b'{"by":"ada"}')
+        deaf = Agent("a", ScriptedModel([]), tools=agent(lambda: "paid").tools, deps=broken)
+        async with Worker(store, {"a": deaf}, poll=0.001) as worker:
+            worker.start()
+            assert await in_the_end(store, run_id) == "cancelled"
+
+    asyncio.run(main())
 
 
 # -- whose call it was ------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ UPDATE runs SET worker = NULL WHERE worker = ?1
 -- A run found due, unless somebody was faster.
 UPDATE runs SET epoch = epoch + 1, worker = ?1, state = 'running', seq = ?2, updated = ?3, due = NULL,
     takeovers = takeovers + 1
-WHERE run_id = ?4 AND epoch = ?5 AND seq = ?6 AND state IN ('running', 'suspended')
+WHERE run_id = ?4 AND epoch = ?5 AND seq = ?6 AND state IN ('running', 'suspended', 'blocked')
 
 -- name: records
 -- A run's records in order.

@@ -98,12 +98,13 @@ SELECT 1
 SELECT state FROM runs WHERE run_id = ?1
 
 -- name: due
--- Runs to be taken: three small sets, each found by its own index.
+-- Runs to be taken: three small sets, each found by its own index. A blocked one is taken to be cancelled only.
 SELECT run_id, epoch, seq, takeovers, worker FROM runs
 WHERE pos IN (
     SELECT pos FROM runs WHERE state = 'running' AND (worker IS NULL
         OR NOT EXISTS (SELECT 1 FROM workers WHERE workers.worker = runs.worker AND workers.beat > ?2))
     UNION SELECT pos FROM runs WHERE state = 'suspended' AND due IS NOT NULL AND due <= ?3
-    UNION SELECT runs.pos FROM mail CROSS JOIN runs ON runs.run_id = mail.run_id WHERE runs.state = 'suspended'
+    UNION SELECT runs.pos FROM mail CROSS JOIN runs ON runs.run_id = mail.run_id
+    WHERE runs.state = 'suspended' OR (runs.state = 'blocked' AND mail.kind = 'cancel')
 ) AND definition IN (EACH(?1))
 ORDER BY pos LIMIT ?4

@@ -112,6 +112,15 @@ async def a_parked_run_with_a_letter_is_due_until_it_was_read(g: Ground) -> None
     expect(await g.claimed(g.worker), [], "what is taken once it was read")
 
 
+async def a_blocked_run_is_taken_to_be_cancelled_and_for_nothing_else(g: Ground) -> None:
+    held = await g.ended("blocked")
+    await g.store.post(held.run_id, "event", b"{}")
+    expect(await g.claimed(g.worker), [], "what is taken for an event")
+    await g.store.post(held.run_id, "cancel", b"{}")
+    expect(await g.claimed(g.worker), [held.run_id], "what is taken when it is cancelled")
+    expect((await g.entry(held.run_id)).state, "running", "how it stands then")
+
+
 async def runs_that_have_ended_are_never_taken(g: Ground) -> None:
     for state in ("done", "incomplete", "failed", "cancelled", "blocked"):
         held = await g.ended(state)
