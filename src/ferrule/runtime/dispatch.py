@@ -21,7 +21,7 @@ from ferrule.machine import CallModel, CallTool, Command, Completion, Sleep, Sta
 from ferrule.message import FINISHES, Call, ModelMessage, Usage, miscounted, unpaired
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
 from ferrule.result import ToolResult, take, with_fact
-from ferrule.runtime.answer import PARKED, seconds_until
+from ferrule.runtime.answer import PARAMETERS, PARKED, seconds_until
 from ferrule.runtime.attempts import Attempts, changed, delay_of, denied
 from ferrule.runtime.event import Event
 from ferrule.runtime.recovery import Found
@@ -482,6 +482,7 @@ async def _asked(
     """What a person says to a call; None while they have not answered."""
     shown = await tool.call_preview(text)
     data = {"tool": tool.name, "effect": tool.effect, "arguments": plain(tool.whole(values), big_ints="number")}
+    data[PARAMETERS] = tool.parameters.schema
     request = Request(command.op, "approval", f"Run tool {tool.name!r}?", data=data, preview=shown)
     return await run.questions.ask(command.op, request, "approval", arguments=changed(text, command.call.arguments))
 

@@ -17,7 +17,7 @@ import pytest
 
 from ferrule import Agent, Answer, Context, Request, RunResult, tool
 from ferrule.agent.loop import RunInput
-from ferrule.errors import LeaseLost, StoreError
+from ferrule.errors import LeaseLost, RequestError, StoreError
 from ferrule.journal.alive import about_me, is_dead
 from ferrule.journal.sqlite import MemoryStore
 from ferrule.journal.store import Asked, Batch, Held, NewRun
@@ -293,6 +293,50 @@ def test_an_answer_to_a_request_that_was_answered_otherwise_meanwhile_is_left() 
             return (await worker.result(run_id)).status
 
     assert asyncio.run(main()) == "done"
+
+
+def test_edited_arguments_that_do_not_fit_the_tool_are_refused_when_they_are_given_and_use_up_nothing() -> None:
+    done: list[int] = []
+
+    @tool(effect="once", approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        done.append(amount)
+        return "paid"
+
+    def model(request: Any) -> Any:
+        return "done" if any(isinstance(m, ModelMessage) for m in request.messages) else [call("pay", {"amount": 5})]
+
+    async def main() -> None:
+        store = MemoryStore()
+        await store.open()
+        inbox = Inbox(store)
+        async with Worker(store, {"a": Agent("a", model, tools=[pay])}, poll=0.001) as worker:
+            run_id = (await worker.run("a", RunInput(user("go")))).run_id
+            (asked,) = await inbox.requests()
+
+            async def answer(arguments: dict[str, Any]) -> None:
+                given = Answer(asked.request_id, ok=True, arguments=arguments, digest=asked.digest)
+                await inbox.answer(asked.request_id, given, by="ada", channel="test")
+
+            for unfit, where in (
+                ({"amount": "much"}, "arguments.amount: .*integer"),
+                ({"sum": 5}, "arguments.amount: is required"),
+                ({"amount": 5, "to": "Eve"}, "arguments.to: is not declared"),
+            ):
+                with pytest.raises(RequestError, match=where) as caught:
+                    await answer(unfit)
+                assert not any(value in str(caught.value) for value in ("much", "Eve"))
+            (entry,) = await inbox.requests()
+            assert (entry.state, await store.letters(run_id)) == ("open", [])
+            await answer({"amount": 3})
+            worker.start()
+            async with asyncio.timeout(20):
+                while (await store.entry(run_id)).state != "done":  # pyright: ignore[reportOptionalMemberAccess]
+                    await asyncio.sleep(0.002)
+        assert done == [3]
+
+    asyncio.run(main())
 
 
 def test_a_request_that_nobody_answers_in_time_settles_its_call_as_expired() -> None:
