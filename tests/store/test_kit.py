@@ -70,7 +70,7 @@ def verdict(given: str) -> Callable[[pytest.MonkeyPatch], None]:
         (other("key TEXT UNIQUE", "key TEXT"), "a_second_start_with_one_key_gives_the_first_run"),
         (other("takeovers = 0\n", "takeovers = takeovers\n"), "takeovers_are_counted_until_a_record_is_written"),
         (other("ORDER BY pos DESC", "ORDER BY pos"), "entries_are_found_the_latest_first"),
-        (other("workers.beat > ?2", "?2 > 0"), "runs_of_whoever_lapsed_are_taken_and_it_hears_of_that"),
+        (other("workers.beat > ?3 - COALESCE(workers.lease, ?2)", "?2 > 0"), "a_holder_is_alive_for_the_lease_that_it_has_itself"),
         (other("AND due <= ?3", "AND ?3 > 0"), "a_parked_run_is_left_alone"),
         (other("'running', 'suspended', 'blocked')", "'blocked', 'running')"), "a_parked_run_past_its_time_is_due"),
         (other(" AND mail.kind = 'cancel'", ""), "a_blocked_run_is_taken_to_be_cancelled_and_for_nothing_else"),

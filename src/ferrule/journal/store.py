@@ -417,7 +417,8 @@ class Store(Protocol):
 
         Args:
             worker: An id, new for each process.
-            about: Host, boot, process id and start time, for others to prove it dead.
+            about: Host, boot, process id and start time, for others to prove it dead; `lease`: the seconds without a
+                beat after which others may take its runs. Those not heard of for a day that hold nothing are forgotten.
         """
         ...
 
@@ -456,7 +457,7 @@ class Store(Protocol):
             worker: Who takes them.
             definitions: Names of what it can run.
             limit: At most so many.
-            lease: Seconds without a beat after which a holder counts as dead.
+            lease: Seconds without a beat after which a holder counts as dead that did not say its own.
         """
         ...
 

@@ -138,7 +138,8 @@ class Worker:
             found = (await self._store.workers()).get(holder or "")
             if holder is not None and (found is None or is_dead(found[1])):
                 return True
-            left = deadline + self._lease - time.time()
+            lease = self._lease if found is None else found[1].get("lease", self._lease)
+            left = deadline + lease - time.time()
             if left <= 0:
                 return False
             await asyncio.sleep(min(left, self._poll))

@@ -221,7 +221,7 @@ def test_a_once_call_is_asked_about_when_its_holder_is_proven_dead_or_its_deadli
         async with Worker(store, {"a": again}, lease=0.1, poll=0.001) as worker:
             worker.start()
             assert await in_the_end(store, run_id) == "done"
-        return intended + seconds + 0.1  # the deadline and a lease
+        return intended + seconds + 0.001  # the deadline and the lease of that holder
 
     over = asyncio.run(main())
     assert (asked[0] >= over) == waits

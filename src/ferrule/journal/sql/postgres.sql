@@ -73,7 +73,7 @@ CREATE TABLE answers (
     digest TEXT
 );
 CREATE INDEX answers_request ON answers (request_id, pos);
-CREATE TABLE workers (worker TEXT PRIMARY KEY, about TEXT NOT NULL, beat DOUBLE PRECISION NOT NULL);
+CREATE TABLE workers (worker TEXT PRIMARY KEY, about TEXT NOT NULL, beat DOUBLE PRECISION NOT NULL, lease DOUBLE PRECISION);
 CREATE TABLE blobs (digest TEXT NOT NULL UNIQUE, data BYTEA NOT NULL);
 CREATE TABLE links (run_id TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (run_id, digest));
 CREATE INDEX links_digest ON links (digest);
@@ -104,7 +104,7 @@ SELECT state FROM runs WHERE run_id = ?1 FOR UPDATE
 SELECT run_id, epoch, seq, takeovers, worker FROM runs
 WHERE pos IN (
     SELECT pos FROM runs WHERE state = 'running' AND (worker IS NULL
-        OR NOT EXISTS (SELECT 1 FROM workers WHERE workers.worker = runs.worker AND workers.beat > ?2))
+        OR NOT EXISTS (SELECT 1 FROM workers WHERE workers.worker = runs.worker AND workers.beat > ?3 - COALESCE(workers.lease, CAST(?2 AS DOUBLE PRECISION))))
     UNION SELECT pos FROM runs WHERE state = 'suspended' AND due <= ?3
     UNION SELECT runs.pos FROM mail JOIN runs ON runs.run_id = mail.run_id
     WHERE runs.state = 'suspended' OR (runs.state = 'blocked' AND mail.kind = 'cancel')

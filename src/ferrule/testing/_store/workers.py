@@ -52,6 +52,15 @@ async def runs_of_whoever_lapsed_are_taken_and_it_hears_of_that(g: Ground) -> No
     await refused(g.store.append(held, Batch(rows(2, 2))), LeaseLost, "an append of it")
 
 
+async def a_holder_is_alive_for_the_lease_that_it_has_itself(g: Ground) -> None:
+    held = await g.held()
+    await g.store.enlist(g.worker, {"lease": 600.0})
+    second = await g.enlist("-2")
+    expect(await g.claimed(second, lease=-1.0), [], "what is taken from one with a longer lease than the taker's")
+    await g.store.enlist(g.worker, {"lease": -1.0})
+    expect(await g.claimed(second, lease=600.0), [held.run_id], "what is taken from one whose own lease is over")
+
+
 async def only_what_a_worker_can_run_is_taken_the_oldest_first(g: Ground) -> None:
     for_nobody = [g.new() for _ in range(3)]
     other = g.new(definition=f"{g.definition}-other")
