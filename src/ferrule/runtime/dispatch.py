@@ -187,10 +187,14 @@ def _hook_failed(point: str, error: Exception) -> ModelResponse:
 async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> ModelResponse:
     model: Model = command.model
     lost: Usage | None = None  # by an answer that is asked for again
+    found = run.found.pop(command.op, None) if run.found else None
+    before = 0 if found is None else found.attempt  # by processes that ended meanwhile
     attempt = 1
+    if before:
+        run.emit(Event("restarted", command.op))
     try:
         while True:
-            run.journal.append("model.intended", run.path + command.op, attempt, model.name)
+            run.journal.append("model.intended", run.path + command.op, before + attempt, model.name)
             if run.listener is not None:
                 run.say("step", command.op)
             heard = run.heard

@@ -42,7 +42,7 @@ class Found:
     """What the records tell of a command that has no end yet.
 
     Args:
-        attempt: The last attempt of a call that was begun.
+        attempt: The last attempt of a call of a tool or a model that was begun.
         begun: Whether that attempt has neither an end nor a question.
         holder: The worker that began it.
         at: When it was begun, or a timer set.
@@ -223,6 +223,8 @@ def _note(found: Found, record: Record, holder: str | None) -> None:
         found.arguments = body.get("arguments", found.arguments)
         _answered(found)
         found.retry_at = None
+    elif record.type == "model.intended":
+        found.attempt = body["attempt"]
     elif record.type == "tool.settled":
         found.begun, found.retry_at = False, record.at + body["retry_in"]
         found.retried += 1

@@ -213,6 +213,27 @@ def test_a_run_that_is_blocked_by_other_code_can_be_cancelled_and_its_history_is
     asyncio.run(main())
 
 
+def test_a_model_that_is_asked_again_after_a_crash_is_asked_for_one_time_more() -> None:
+    async def main() -> list[Any]:
+        rows, result, _ = await _whole()
+        first = [row.type for row in rows].index("model.intended") + 1
+        store, world = MemoryStore(), World()
+        await store.open()
+        held = await store.create(NewRun(result.run_id, "outer", rows[0]), "dead")
+        assert isinstance(held, Held)
+        again = [
+            rows[first - 1]._replace(seq=first + 1, body=rows[first - 1].body.replace(b'"attempt":1', b'"attempt":2'))
+        ]
+        await store.append(held, Batch([*rows[1:first], *again]))
+        await store.retire("dead")
+        await _to_the_end(store, world, result.run_id)
+        async with Worker(store, {}) as worker:
+            asked = [r.body for r in await worker.records(result.run_id) if r.type == "model.intended"]
+        return [(body["op"], body["attempt"]) for body in asked]
+
+    assert asyncio.run(main())[:4] == [("m1", 1), ("m1", 2), ("m1", 3), ("m2", 1)]
+
+
 def test_an_unknown_version_is_refused_by_name() -> None:
     with pytest.raises(
         StoreError, match=r"record 3 of run r \(tool.settled, version 9\) was written by a newer version"
