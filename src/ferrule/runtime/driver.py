@@ -215,8 +215,13 @@ class Driver:
 
     @property
     def leaving(self) -> bool:
-        """Whether this run, or one around it, is left where it stands."""
-        return self._leaving or (self._outer is not None and self._outer.leaving)
+        """Whether this run, or one around it, is left where it stands.
+
+        A durable one is, whenever its task is cancelled and nobody has said that the run should be: as its loop ends.
+        """
+        if self._leaving or self._outer is not None:
+            return self._leaving or (self._outer is not None and self._outer.leaving)
+        return not self.journal.volatile and self._cancelled_by is None and self._is_told()
 
     @property
     def cancelled_by(self) -> str | None:
@@ -391,32 +396,28 @@ class Driver:
             result: How that ended.
             usage: What an answer consumed.
         """
-        told = event((type, self.path + op, self.journal.seq, "", call, result, None, usage, None))
-        if not self.journal.volatile:
-            self.journal.once_durable(partial(self.emit, told))
-            return
-        try:
-            self.listener(told)  # pyright: ignore[reportOptionalCall] - whoever calls this has looked
-        except (Exception, asyncio.CancelledError):  # whoever listens must not decide how the run ends
-            self._log_listener()
+        self.emit(event((type, self.path + op, self.journal.seq, "", call, result, None, usage, None)))
 
     def emit(self, event: Event) -> None:
-        """Tell the listener.
+        """Tell the listener, once every record so far is durable: what is transient does not overtake a record.
 
         Args:
             event: What happened.
         """
+        if self.journal.volatile:
+            self._tell(event)
+        elif self.listener is not None:
+            self.journal.once_durable(partial(self._tell, event))
+
+    def _tell(self, event: Event) -> None:
         if self.listener is None or self.result is not None:  # a body that does not end may still tell of itself
             return
         if self.path and event.seq is None:
             event = event._replace(op=self.path + event.op)
         try:
             self.listener(event)
-        except (Exception, asyncio.CancelledError):
-            self._log_listener()
-
-    def _log_listener(self) -> None:
-        logging.getLogger("ferrule.run").exception("a listener to run %s raised", self.info.run_id)
+        except (Exception, asyncio.CancelledError):  # whoever listens must not decide how the run ends
+            logging.getLogger("ferrule.run").exception("a listener to run %s raised", self.info.run_id)
 
     def emit_from_anywhere(self, event: Event) -> None:
         """Tell the listener, from whatever thread.
