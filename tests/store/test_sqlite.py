@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -349,3 +350,23 @@ def test_opening_a_store_module_loads_no_database() -> None:
     code = "import sys, ferrule.journal.sqlite, ferrule.journal.postgres\nprint({'sqlite3', 'psycopg', 'asyncio'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "set()\n"
+
+
+def test_workers_that_were_killed_long_ago_are_forgotten_unless_they_hold_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+
+    async def main() -> None:
+        store = SqliteStore(path)
+        await store.open()
+        for worker in ("w", "gone", "lapsed", "new"):
+            await store.enlist(worker, {})
+        await held(store)  # by w
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute(
+                "UPDATE workers SET beat = CASE worker WHEN 'lapsed' THEN -9.0 ELSE 9.0 END WHERE worker != 'new'"
+            )
+        await store.enlist("next", {})
+        assert list(await store.workers()) == ["new", "next", "w"]
+        await store.close()
+
+    asyncio.run(main())
