@@ -370,3 +370,21 @@ def test_workers_that_were_killed_long_ago_are_forgotten_unless_they_hold_a_run(
         await store.close()
 
     asyncio.run(main())
+
+
+def test_a_look_for_what_is_due_that_finds_nothing_does_not_wait_for_whoever_writes(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+
+    async def main() -> None:
+        store = SqliteStore(path)
+        await store.open()
+        await store.enlist("w", {})
+        await held(store)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            async with asyncio.timeout(5):
+                assert await store.claim("w", ["d"], 10, 60.0) == []
+            other.execute("ROLLBACK")
+        await store.close()
+
+    asyncio.run(main())

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from rich.text import Text
 
 from ferrule.cli.arguments import read_source
 from ferrule.cli.ask import ask_on_terminal, can_ask, say_request
 from ferrule.cli.envelope import event_data, run_data
 from ferrule.cli.failure import ExitCode, Interrupted, exit_code_of
+from ferrule.cli.kept import Kept, Left, first_of, follow, seconds_of
 from ferrule.cli.output import Format, json_text, printable
 from ferrule.cli.progress import Progress
 from ferrule.cli.session import Session, command, settle_lines
-from ferrule.cli.store import durable_app
+from ferrule.cli.store import durable_app, find_run, has_worker, say_worker
 from ferrule.errors import UsageError
 from ferrule.lazy import LazyModule
 from ferrule.suspension import Answer, Request
@@ -67,23 +68,40 @@ def _run_agent(
     tags: Annotated[
         list[str] | None, typer.Option("--tag", metavar="KEY=VALUE", help="A word to find the run by. Repeatable.")
     ] = None,
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", metavar="ID", help="The run's id; a second start with it shows the first.")
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--detach", help="Run it here and wait, or leave it to a worker at once.")
+    ] = True,
+    timeout: Annotated[
+        str | None,
+        typer.Option("--timeout", metavar="SPAN", help="Wait so long at most: 30, 90s, 5m. The run goes on."),
+    ] = None,
 ) -> ExitCode:
     """Run an agent and show its answer.
 
     What it does is told on standard error while it goes on. A durable run is kept in the store: what it waits for
-    can be answered later, and a worker goes on with it.
+    can be answered later, and a worker goes on with it. Ctrl-C leaves it, and pressed again cancels it; a run in
+    memory is cancelled at once.
 
     The exit code is 0 when the run is done, 1 when it failed or hit a limit, 5 when it waits for an answer that
-    nobody can give here, and 130 after Ctrl-C.
+    nobody can give here, 7 when the time is over and it goes on, and 130 after Ctrl-C.
     """
     app = session.load()
     agent = app.agent(name)
     prompt = _prompt(given)
     if stream:
         settle_lines(session, "--stream writes while the answer comes, and -o json is one object at the end")
-    kept = _kept(session, app, durable, stream, key, tags)
+    given_here = {"--key": key, "--tag": tags, "--run-id": run_id, "--detach": not wait, "--timeout": timeout}
+    kept = _kept(session, app, durable, stream, given_here)
+    if kept is not None and not wait:
+        return _detach(session, kept, name, prompt)
     with Screen(session, agent, stream, kept) as screen:
-        result, interrupted = screen.run(prompt)
+        try:
+            result, interrupted = screen.run(prompt)
+        except Left as left:
+            return screen.left(left)
         screen.show(result)
     if interrupted and result.status == "cancelled":
         raise Interrupted(screen.interrupted(result))
@@ -120,42 +138,40 @@ def _prompt(given: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """How a run is kept in a store.
-
-    Args:
-        app: Has the store.
-        key: The idempotency key of its start.
-        tags: Words to find it by.
-
-    Since 0.1.
-    """
-
-    app: App
-    key: str | None
-    tags: Mapping[str, str]
-
-
-def _kept(
-    session: Session, app: App, durable: bool | None, stream: bool, key: str | None, tags: Sequence[str] | None
-) -> Kept | None:
-    """How the run is kept; None in memory."""
+def _kept(session: Session, app: App, durable: bool | None, stream: bool, given: Mapping[str, Any]) -> Kept | None:
+    """How the run is kept, by the options of durable runs; None in memory."""
     if durable is None:
         durable = session.store is not None or app.is_durable
     if not durable:
-        if key is not None or tags:
-            raise UsageError("--key and --tag are kept with a durable run. Say --durable.")
+        named = next((option for option, value in given.items() if value), None)
+        if named is not None:
+            raise UsageError(f"{named} is for durable runs, which are kept in a store. Say --durable.")
         return None
-    if stream:
-        raise UsageError(
-            "--stream shows an answer while it comes, and a durable run tells of whole ones. Say --memory."
-        )
-    pairs = [tag.partition("=") for tag in tags or ()]
+    if given["--detach"] and (stream or given["--timeout"]):
+        raise UsageError(f"--detach does not wait, and {'--stream' if stream else '--timeout'} does. Say one of them.")
+    pairs = [tag.partition("=") for tag in given["--tag"] or ()]
     for word, equals, value in pairs:
         if not (word and equals):
             raise UsageError(f"--tag {word + equals + value!r} is no key=value. Write for example --tag env=test.")
-    return Kept(durable_app(session, app), key, {word: value for word, _, value in pairs})
+    timeout = None if given["--timeout"] is None else seconds_of(given["--timeout"], "--timeout")
+    named = {} if given["--run-id"] is None else {"run_id": given["--run-id"]}
+    words = {word: value for word, _, value in pairs}
+    return Kept(durable_app(session, app), given["--key"], words, timeout, stream=stream, **named)
+
+
+def _detach(session: Session, kept: Kept, name: str, prompt: str) -> ExitCode:
+    """Start a run and leave it to a worker."""
+
+    async def start() -> tuple[str, str, bool]:
+        async with kept.app.working(takes=False):
+            run_id = await kept.app.start(name, prompt, idempotency_key=kept.key, tags=kept.tags, run_id=kept.run_id)
+            entry = await find_run(kept.app.store, run_id)
+            return run_id, entry.state, await has_worker(kept.app.store, entry)
+
+    run_id, state, is_alive = session.run(start())
+    session.out.item({"id": run_id, "status": state, "worker_alive": is_alive}, [Text(run_id)])
+    say_worker(session, is_alive)
+    return ExitCode.DONE
 
 
 def _next_line(session: Session) -> str | None:
@@ -202,6 +218,7 @@ class Screen:
         self._flying: dict[str, str] = {}
         self._over = False  # nothing more is shown while the event loop closes
         self._pending: dict[str, asyncio.Event] = {}
+        self._leaving = asyncio.Event()
 
     def __enter__(self) -> Screen:
         """Begin."""
@@ -212,7 +229,7 @@ class Screen:
         self._progress.pause()
 
     def run(self, prompt: str, conversation: agents.Session | None = None) -> tuple[RunResult[Any], bool]:
-        """Run to the end and show what happens. The first Ctrl-C cancels the run and keeps what it has done.
+        """Run to the end and show what happens. The first Ctrl-C cancels the run, or leaves it where it is kept.
 
         Args:
             prompt: What the agent is asked.
@@ -223,6 +240,7 @@ class Screen:
 
         Raises:
             Interrupted: They pressed it again.
+            Left: The run goes on.
         """
         try:
             kept = self._kept
@@ -255,27 +273,27 @@ class Screen:
 
     async def _keep(self, kept: Kept, prompt: str) -> tuple[RunResult[Any], bool]:
         """As `_follow`, for a run in a store."""
-        run = asyncio.ensure_future(
-            kept.app.run(
-                self._agent.name,
-                prompt,
-                idempotency_key=kept.key,
-                tags=kept.tags,
-                on_request=self._answer if can_ask() else None,
-                on_event=self._hear,
-            )
-        )
-        try:
-            return await asyncio.shield(run), False
-        except asyncio.CancelledError:
-            if run.done():
-                raise
-            self._say_cancelling()
-            run.cancel()
-            await asyncio.wait([run])
-            if self._result is None:  # it was shown before, or cannot be written
-                raise
-            return self._result, True
+        answer = self._answer if can_ask() else None
+        return await follow(self._session, kept, kept.work(self._agent.name, prompt, answer, self._hear), self._leave)
+
+    def _leave(self) -> None:
+        self._progress.pause()
+        self._leaving.set()
+
+    def left(self, left: Left) -> ExitCode:
+        """Say that a run goes on, and how to go on with it.
+
+        Args:
+            left: How it was left.
+
+        Raises:
+            Interrupted: Somebody wanted to.
+        """
+        text, timed_out = left.args
+        if not timed_out:
+            raise Interrupted(f"interrupted; {text}")
+        self._session.say(text)
+        return ExitCode.LEFT
 
     def _say_cancelling(self) -> None:
         self._progress.pause()
@@ -316,7 +334,12 @@ class Screen:
     async def _answer(self, request: Request) -> Answer | None:
         await self._told(request).wait()  # events are behind the run: what happened before is shown before
         with self._progress.quiet():
-            return await ask_on_terminal(self._session, request)
+            asking = asyncio.ensure_future(ask_on_terminal(self._session, request))
+            await first_of(asking, self._leaving.wait())
+            if not asking.done():  # whoever leaves the run leaves what it asks
+                asking.cancel()
+                return None
+            return asking.result()
 
     def _told(self, request: Request) -> asyncio.Event:
         return self._pending.setdefault(request.id, asyncio.Event())
@@ -350,7 +373,7 @@ class Screen:
         Args:
             result: How the run ended, if it came to an end.
         """
-        left = "; the run is kept, and a worker goes on with it unless you cancel it" if self._kept is not None else ""
+        left = f"; the run is kept: {self._kept.how_to_go_on()[:-1]}" if self._kept is not None else ""
         run = f"; run {result.run_id} is cancelled" if result is not None else left
         names = [*self._unknown, *self._flying.values()]
         return f"interrupted{run}{''.join(f'; the effect of tool {name!r} may have happened' for name in names)}."

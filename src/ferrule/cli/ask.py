@@ -9,18 +9,23 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.cli.arguments import read_arguments
 from ferrule.cli.output import json_text, printable
 from ferrule.cli.session import Session
 from ferrule.errors import JSONSyntaxError, ToolDefinitionError
+from ferrule.lazy import LazyModule
 from ferrule.result import ToolResult
-from ferrule.runtime.answer import OUTPUT, PARAMETERS
 from ferrule.strict_json import parse, plain
 from ferrule.suspension import Answer, Request
 from ferrule.tool.schema.arguments import schema_check
 from ferrule.tool.schema.reference import is_schema
+
+if TYPE_CHECKING:
+    from ferrule.runtime import answer as answers
+else:
+    answers = LazyModule("ferrule.runtime.answer")
 
 if sys.platform != "win32":
     import termios
@@ -99,7 +104,7 @@ def say_shown(session: Session, request: Request, instead: Mapping[str, Any] | N
 
 def _shown(request: Request) -> list[str]:
     lines = [request.prompt, *([request.url] if request.url else [])]
-    schemas = ("schema", *((PARAMETERS, OUTPUT) if request.kind in ("approval", "outcome") else ()))
+    schemas = ("schema", *((answers.PARAMETERS, answers.OUTPUT) if request.kind in ("approval", "outcome") else ()))
     for key, value in (request.data or {}).items():
         if key not in schemas:
             lines.append(f"{key}: {_as_text(value)}")

@@ -42,6 +42,7 @@ class ExitCode(IntEnum):
     STORE = 4
     SUSPENDED = 5
     CANCELLED = 6
+    LEFT = 7
     CONFLICT = 8
     BLOCKED = 9
     INTERRUPTED = 130

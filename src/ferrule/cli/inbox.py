@@ -17,14 +17,15 @@ from ferrule.cli.session import Session, command
 from ferrule.cli.store import MANY, age, find_run, find_store, has_worker, moment, opened, say_worker, span, who
 from ferrule.errors import AlreadyAnswered, AnswerRefused, UsageError
 from ferrule.lazy import LazyModule
-from ferrule.runtime.answer import fitting
 from ferrule.strict_json import parse, plain, restore
 from ferrule.suspension import Answer, Request
 
 if TYPE_CHECKING:
     from ferrule.journal.store import Asked, Store
+    from ferrule.runtime import answer as answers
     from ferrule.runtime import inbox
 else:
+    answers = LazyModule("ferrule.runtime.answer")
     inbox = LazyModule("ferrule.runtime.inbox")
 
 _DIGEST: Final = 12  # characters of it that a table shows
@@ -213,7 +214,7 @@ def _decided(
         raise UsageError(f"--arguments is for approvals, and {asked.request_id} is of kind {asked.kind}. Use --data.")
     answer = Answer(asked.request_id, digest=asked.digest or None, **given)
     if asked.state == "open":  # before it is shown, and before a yes is used up
-        fitting(answer, request)
+        answers.fitting(answer, request)
     if not answer.ok or asked.kind != "approval" or digest is not None or sure or asked.state != "open":
         return answer
     if not can_ask():

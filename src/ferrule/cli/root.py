@@ -22,8 +22,8 @@ from ferrule.cli.tool import group as tool_group
 
 PROGRAM: Final = "ferrule"
 _CODES: Final = (
-    "0 done, 1 failed, 2 usage or invalid input, 4 store unusable, 5 suspended, 6 cancelled, 8 conflict, 9 blocked, "
-    "130 interrupted"
+    "0 done, 1 failed, 2 usage or invalid input, 4 store unusable, 5 suspended, 6 cancelled, 7 stopped waiting, "
+    "8 conflict, 9 blocked, 130 interrupted"
 )
 
 cli = typer.Typer(

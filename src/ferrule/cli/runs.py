@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import signal
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -18,6 +16,7 @@ from rich.text import Text
 from ferrule.cli.ask import ask_yes, can_ask, say_request
 from ferrule.cli.failure import Conflict, ExitCode, exit_code_for
 from ferrule.cli.inbox import request_data, request_of
+from ferrule.cli.kept import heard
 from ferrule.cli.output import Format, json_text, printable, table
 from ferrule.cli.session import Session, command, settle_lines
 from ferrule.cli.store import (
@@ -50,7 +49,6 @@ RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="Its id, a beginning that no other id has, @last or @failed.")
 ]
 _POLL: Final = 0.2
-_ENDS: Final = (signal.SIGTERM, signal.SIGINT)
 GOES_ON: Final = ("running", "suspended")
 _NOT_OVER: Final = (*GOES_ON, "blocked")
 _SHOWN: Final = 60
@@ -373,25 +371,7 @@ def _work(session: Session) -> ExitCode:
 
 async def _until_told(session: Session, app: App) -> None:
     async with app.working() as mine:
-        with _heard() as told:
+        with heard() as told:
             session.note(f"worker {mine.id} takes runs of {', '.join(app.agents)}. Ctrl-C or SIGTERM ends it.")
             await told.wait()
         session.note("ending: runs in flight get a few seconds; what is left then is for the next worker.")
-
-
-@contextmanager
-def _heard() -> Generator[asyncio.Event]:
-    """Set once somebody wants the process to end; afterwards a second wish ends it at once."""
-    loop, told = asyncio.get_running_loop(), asyncio.Event()
-    heard: list[signal.Signals] = []
-    for number in _ENDS:
-        try:
-            loop.add_signal_handler(number, told.set)
-            heard.append(number)
-        except (NotImplementedError, RuntimeError, ValueError):  # Windows, or no main thread: as the loop has it
-            continue
-    try:
-        yield told
-    finally:
-        for number in heard:
-            loop.remove_signal_handler(number)

@@ -330,6 +330,8 @@ class SqlStore(Store):
 
     @override
     async def claim(self, worker: str, definitions: Sequence[str], limit: int, lease: float) -> list[Held]:
+        if not await self._read(lambda c: transaction.is_due(c, definitions, lease)):
+            return []  # a look that finds nothing, as most do, holds up nobody who writes
         return await self._write(lambda c: transaction.claim(c, worker, definitions, limit, lease))
 
     @override
@@ -345,6 +347,10 @@ class SqlStore(Store):
     @override
     async def letters(self, run_id: str) -> list[Letter]:
         return await self._read(lambda c: transaction.letters(c, run_id))
+
+    @override
+    async def letters_of(self, worker: str, kind: Kind) -> list[tuple[str, Letter]]:
+        return await self._read(lambda c: transaction.letters_of(c, worker, kind))
 
     @override
     async def asked(self, request_id: str) -> Asked | None:

@@ -502,6 +502,15 @@ class Store(Keeping, Protocol):
         """
         ...
 
+    async def letters_of(self, worker: str, kind: Kind) -> list[tuple[str, Letter]]:
+        """What has come of one kind for all runs that a worker holds, in order of arrival, with their ids.
+
+        Args:
+            worker: Who holds the runs.
+            kind: What they are.
+        """
+        ...
+
     async def asked(self, request_id: str) -> Asked | None:
         """One request.
 

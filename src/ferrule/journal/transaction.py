@@ -333,6 +333,19 @@ def claim(c: Connection, worker: str, definitions: Sequence[str], limit: int, le
     return taken
 
 
+def is_due(c: Connection, definitions: Sequence[str], lease: float) -> bool:
+    """Whether there is anything to claim; takes nothing, and so needs no transaction that writes.
+
+    Args:
+        c: A connection.
+        definitions: As for `claim`.
+        lease: As for `claim`.
+
+    Since 0.1.
+    """
+    return bool(c.run("due", text(definitions), lease, c.now(), 1))
+
+
 def release(c: Connection, held: Held) -> None:
     """As `Store.release`.
 
@@ -376,6 +389,19 @@ def letters(c: Connection, run_id: str) -> list[Letter]:
     Since 0.1.
     """
     return [Letter(*row) for row in c.run("letters", run_id)]
+
+
+def letters_of(c: Connection, worker: str, kind: Kind) -> list[tuple[str, Letter]]:
+    """As `Store.letters_of`.
+
+    Args:
+        c: A connection.
+        worker: Who holds the runs.
+        kind: What they are.
+
+    Since 0.1.
+    """
+    return [(run_id, Letter(*row)) for run_id, *row in c.run("letters_of_worker", worker, kind)]
 
 
 def asked(c: Connection, request_id: str) -> Asked | None:

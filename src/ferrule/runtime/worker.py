@@ -203,10 +203,9 @@ class Worker:
 
     async def _read_letters(self) -> None:
         """A cancellation ends a run at once; all else waits until the run parks."""
-        for run_id, (_, driver) in list(self._driving.items()):
-            letters = await self._store.letters(run_id) if driver is not None else ()
-            letter = next((letter for letter in letters if letter.kind == "cancel"), None)
-            if driver is not None and letter is not None:
+        for run_id, letter in await self._store.letters_of(self.id, "cancel") if self._driving else ():
+            _, driver = self._driving.get(run_id, (None, None))
+            if driver is not None:
                 driver.journal.forget(letter.id)
                 driver.cancel(parse(letter.body)["by"])
 

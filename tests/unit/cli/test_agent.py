@@ -334,7 +334,7 @@ def test_every_status_has_its_code() -> None:
         "done": 0, "incomplete": 1, "failed": 1, "suspended": 5, "cancelled": 6, "blocked": 9,
     }  # fmt: skip
     assert expected == {status: exit_code_of(RunResult("run_1", status)) for status in expected}
-    assert {2, 4, 8, 130, *expected.values()} == set(ExitCode)
+    assert {2, 4, 7, 8, 130, *expected.values()} == set(ExitCode)
 
 
 @pytest.mark.usefixtures("desk")

@@ -176,7 +176,7 @@ def test_in_memory_nothing_is_kept() -> None:
         (
             ["run", "echo", "--input", "x", "--memory", "--key", "k"],
             2,
-            "--key and --tag are kept with a durable run. Say --durable.",
+            "--key is for durable runs, which are kept in a store. Say --durable.",
         ),
         (
             ["run", "echo", "--input", "x", "--tag", "a"],
@@ -184,9 +184,24 @@ def test_in_memory_nothing_is_kept() -> None:
             "--tag 'a' is no key=value. Write for example --tag env=test.",
         ),
         (
-            ["run", "echo", "--input", "x", "--stream"],
+            ["run", "echo", "--input", "x", "--detach", "--memory"],
             2,
-            "--stream shows an answer while it comes, and a durable run tells of whole ones. Say --memory.",
+            "--detach is for durable runs, which are kept in a store. Say --durable.",
+        ),
+        (
+            ["run", "echo", "--input", "x", "--detach", "--timeout", "3"],
+            2,
+            "--detach does not wait, and --timeout does. Say one of them.",
+        ),
+        (
+            ["run", "echo", "--input", "x", "--timeout", "soon"],
+            2,
+            "--timeout 'soon' is no time span. Write for example --timeout 30 or --timeout 5m.",
+        ),
+        (
+            ["run", "echo", "--input", "x", "--run-id", "a/b"],
+            2,
+            "'a/b' is no run id: up to 100 letters, digits, '_' and '-'. Choose another.",
         ),
         (["tail", "x", "-o", "json"], 2, "records come one by one, and -o json is one object. Use -o jsonl."),
     ],
@@ -485,13 +500,61 @@ def test_a_run_is_cancelled_from_another_process() -> None:
 
 @needs_posix
 @pytest.mark.usefixtures("till")
-def test_ctrl_c_cancels_a_durable_run_and_shows_what_it_did() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_a_durable_run_and_says_how_to_go_on(number: signal.Signals) -> None:
+    with started("run", "sloth", "--input", "x", "--run-id", "mine", says=b"hanging") as going:
+        going.send_signal(number)
+        code, out, err = end(going)
+    assert (code, out) == (130, "")
+    detail = json.loads(err.splitlines()[-1])["detail"]
+    for words in ("run mine is kept", "`ferrule work`", "`ferrule tail mine`", "`ferrule cancel mine`"):
+        assert words in detail
+    data = ferrule("get", "@last").data
+    assert (data["id"], data["status"], data["worker"]) == ("mine", "running", None)
+
+
+@needs_posix
+@pytest.mark.usefixtures("till")
+def test_a_second_ctrl_c_cancels_a_durable_run() -> None:
     with started("run", "sloth", "--input", "x", says=b"hanging") as going:
+        going.send_signal(signal.SIGINT)
+        ready(going, b"Ctrl-C again cancels it")
         going.send_signal(signal.SIGINT)
         code, out, err = end(going)
     assert (code, json.loads(out)["status"]) == (130, "cancelled")
     assert "is cancelled" in err
     assert ferrule("get", "@last").data["status"] == "cancelled"
+
+
+@needs_posix
+@pytest.mark.usefixtures("till")
+def test_when_the_time_is_over_a_run_goes_on_and_the_code_says_so() -> None:
+    ran = ferrule("run", "sloth", "--input", "x", "--timeout", "1ms", "--run-id", "mine")
+    assert (ran.code, ran.stdout) == (7, "")
+    assert "run mine is kept, and goes on where a worker takes it" in ran.stderr
+    assert ferrule("get", "mine").data["status"] == "running"
+    assert ferrule("run", "echo", "--input", "x", "--timeout", "5m").code == 0
+
+
+def test_a_run_is_started_and_left_to_a_worker(till: Path) -> None:
+    ran = ferrule("run", "echo", "--input", "hi", "--detach", "--run-id", "mine", "--tag", "env=test")
+    assert (ran.code, ran.data) == (0, {"id": "mine", "status": "running", "worker_alive": False})
+    assert "No worker is alive to act on it." in ran.stderr
+    assert ferrule("run", "echo", "--input", "other", "--detach", "--run-id", "mine", "-o", "table").stdout == "mine\n"
+    drive(till)
+    data = ferrule("get", "mine").data
+    assert (data["status"], data["output"], data["tags"]) == ("done", "hi", {"env": "test"})
+    assert run("echo", "--run-id", "mine")["output"] == "hi"
+
+
+@pytest.mark.usefixtures("till")
+def test_the_answer_of_a_durable_run_is_streamed() -> None:
+    ran = ferrule("run", "echo", "--input", "hi", "--stream", "-o", "jsonl", "--run-id", "mine")
+    assert ran.code == 0
+    events = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [event["type"] for event in events] == ["step", "text", "usage", "done"]
+    assert (events[1]["text"], "seq" in events[1], events[2]["seq"]) == ("hi", False, 3)
+    assert ferrule("run", "echo", "--input", "hi", "--stream", "-o", "table", "-q").stdout == "hi\n"
 
 
 def test_a_run_that_waits_can_be_cancelled_and_tail_ends_with_its_code(till: Path) -> None:

@@ -134,6 +134,11 @@ INSERT INTO mail (run_id, kind, at, body) VALUES (?1, ?2, ?3, ?4)
 -- What a run has not read.
 SELECT id, kind, at, body FROM mail WHERE run_id = ?1 ORDER BY id
 
+-- name: letters_of_worker
+-- Letters of a kind for the runs that a worker holds.
+SELECT mail.run_id, mail.id, mail.kind, mail.at, mail.body FROM runs JOIN mail ON mail.run_id = runs.run_id
+WHERE runs.worker = ?1 AND mail.kind = ?2 ORDER BY mail.id
+
 -- name: read
 -- Letters that records have taken in.
 DELETE FROM mail WHERE run_id = ?1 AND CAST(id AS TEXT) IN (EACH(?2))

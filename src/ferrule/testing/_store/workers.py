@@ -176,6 +176,15 @@ async def letters_come_in_order_and_are_gone_when_read(g: Ground) -> None:
     expect(new.id > letters[-1].id, True, "whether a number is used once")
 
 
+async def letters_of_a_kind_are_found_for_all_runs_of_a_worker(g: Ground) -> None:
+    mine, other = [await g.held(), await g.held()], await g.held(await g.enlist("-2"))
+    for held in (*mine, other):
+        await g.store.post(held.run_id, "event", b"{}")
+        await g.store.post(held.run_id, "cancel", b'{"by":"me"}')
+    found = [(run_id, letter.kind, letter.body) for run_id, letter in await g.store.letters_of(g.worker, "cancel")]
+    expect(found, [(held.run_id, "cancel", b'{"by":"me"}') for held in mine], "the letters")
+
+
 async def no_letter_is_left_for_a_run_that_is_over_or_not_there(g: Ground) -> None:
     held = await g.ended()
     for run_id in (held.run_id, f"{held.run_id}-none"):
