@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from ferrule.errors import ConfigurationError, ToolNameError, UsageError
 from ferrule.exception import describe_exception
 from ferrule.lazy import LazyModule
+from ferrule.runtime.history import History
 from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
 
@@ -67,7 +68,7 @@ _NOT_THEIRS: Final = (Path(__file__).parent, Path(importlib.__file__).parent)
 _PYTHON_FILE: Final = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[\w.]+))?")
 
 
-class App:
+class App(History):
     """What a project offers: names to tools and agents. Immutable.
 
     Args:
