@@ -14,6 +14,7 @@ from ferrule.cli.about import register_about, version_line
 from ferrule.cli.agent import register_agent
 from ferrule.cli.doctor import register_doctor
 from ferrule.cli.failure import ExitCode, Interrupted, asked_format, report
+from ferrule.cli.history import register_history
 from ferrule.cli.inbox import register_inbox
 from ferrule.cli.runs import register_runs
 from ferrule.cli.session import AppOption, FormatOption, QuietOption, Session, StoreOption, VerboseOption
@@ -36,6 +37,7 @@ cli = typer.Typer(
 cli.add_typer(tool_group, name="tool")
 register_agent(cli)
 register_runs(cli)
+register_history(cli)
 register_inbox(cli)
 register_doctor(cli)
 register_about(cli)
