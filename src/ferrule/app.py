@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from ferrule.errors import ConfigurationError, ToolNameError, UsageError
 from ferrule.exception import describe_exception
+from ferrule.history import History
 from ferrule.lazy import LazyModule
-from ferrule.runtime.history import History
 from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
 

@@ -122,6 +122,13 @@ def test_what_a_model_is_asked_with_differs_and_does_not_stop_a_run(
     )  # fmt: skip
 
 
+def test_a_tool_that_is_gone_since_it_was_called_is_told_of_at_its_call() -> None:
+    renamed = tool(effect="once", name="pay2")(pay.function)  # pyright: ignore[reportAttributeAccessIssue]
+    found = replayed(agents(), agents(tools=[look, renamed, send]))
+    gone = found.differences[1]  # the model is asked with other tools, before
+    assert gone[1:] == ("t1.1", "tool 'pay'", "a refusal of that call", False)
+
+
 def test_a_change_of_many_turns_is_told_once() -> None:
     assert len(replayed(agents(), agents(instructions="Be quick.")).differences) == 1
 
@@ -288,6 +295,26 @@ def test_an_answer_about_one_tool_is_none_about_another() -> None:
 
     renamed = tool(effect="read", name="send2")(send.function)  # pyright: ignore[reportAttributeAccessIssue]
     assert first(replayed(asking(send), asking(renamed), input="go"))[1:] == ("tool 'send'", "tool 'send2'", True)
+
+
+def test_a_call_under_way_of_a_tool_that_is_gone_is_not_taken_for_one_that_was_never_made() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await store.open()
+        model = script([call("send")], "done")
+        async with Worker(store, {"a": Agent("a", model, tools=[send])}) as worker:
+            run_id = (await worker.run("a", RunInput(user("go")))).run_id
+        await answered(store)
+        async with Worker(store, {"a": Agent("a", model, tools=[look])}, poll=0.001) as worker:
+            worker.start()
+            assert await until(store, run_id, "blocked") == "blocked"
+            assert "'t1.0' as tool 'send', and this code commands a refusal" in (await worker.result(run_id)).describe()
+        async with Worker(store, {"a": Agent("a", model, tools=[send])}, poll=0.001) as worker:
+            worker.start()
+            await store.post(run_id, "resume", b"{}")
+            assert await until(store, run_id, "done") == "done"
+
+    asyncio.run(main())
 
 
 def test_a_run_that_ended_a_process_too_often_is_tried_again_when_somebody_says_so() -> None:
