@@ -212,6 +212,7 @@ def test_ls_lists_the_latest_first_with_what_each_waits_for() -> None:
     rows = ferrule("ls").data
     assert list(rows[0]) == [
         "id", "name", "status", "open_requests", "created_at", "updated_at", "due_at", "worker", "key", "tags", "seq",
+        "forked_from",
     ]  # fmt: skip
     assert [(r["name"], r["status"], r["open_requests"]) for r in rows] == [
         ("clerk", "suspended", 1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -123,7 +123,7 @@ class Watching(Hooks):
     async def before_model(self, run: Any, request: Any) -> Any:
         return request.but(instructions="Made for this one.")
 
-    async def before_tool(self, run: Any, call: Any, tool: Any, arguments: dict[str, Any]) -> Any:
+    async def before_tool(self, run: Any, call: Any, tool: Any, arguments: Mapping[str, Any]) -> Any:
         return {"amount": 2} if tool.name == "pay" else None
 
 
