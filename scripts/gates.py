@@ -21,6 +21,8 @@ from pathlib import Path
 PACKAGE = "ferrule"
 FACE = f"src/{PACKAGE}/__init__.py"
 THIS = "scripts/gates.py"
+RECORDS = f"{PACKAGE}.journal.record"
+CORPUS = "tests/corpus"
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
 MAX_P90_LINES = 30
@@ -446,6 +448,23 @@ def check_tree(root: Path) -> Iterator[Violation]:
                 yield Violation(path, line, f"names {kind}: {match.group().decode()}")
 
 
+# --- records ---
+
+
+def check_corpus(root: Path, sources: Sources) -> Iterator[Violation]:
+    """Every version of records has runs that tests go on with."""
+    if (source := sources.get(RECORDS)) is None:
+        return
+    for node in source.tree.body:
+        if not isinstance(node, ast.AnnAssign) or ast.unparse(node.target) != "VERSION" or node.value is None:
+            continue
+        newest = ast.literal_eval(node.value)
+        for version in range(1, newest + 1):
+            if not any((root / CORPUS / f"v{version}").glob("*.jsonl")):
+                mend = f"put version {newest} back, or run: python -m tests.corpus.make"
+                yield source.violation(node, f"records of version {version} have no runs in {CORPUS}; {mend}")
+
+
 def check(
     root: Path,
     long_functions: Mapping[str, str] = LONG_FUNCTIONS,
@@ -456,6 +475,7 @@ def check(
     found = {item for item in loaded if isinstance(item, Violation)}
     sources = {item.module: item for item in loaded if isinstance(item, Source)}
     found.update(check_size(sources, long_functions), check_tree(root))
+    found.update(check_corpus(root, sources))
     for source in sources.values():
         found.update(check_docstrings(source, short_docstrings))
     face = read_face(sources)

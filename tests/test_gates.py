@@ -414,3 +414,18 @@ def test_with_git_ignored_files_are_not_searched_and_new_ones_are(tree: Path) ->
     write(tree, "local/file", HOST)
     write(tree, "new/file", HOST)
     assert found(tree) == [f"new/file:1: names a registry host: {HOST}"]
+
+
+# -- records ----------------------------------------------------------------------------------------------------
+
+
+def test_a_version_of_records_without_runs_in_the_corpus_is_found(tree: Path) -> None:
+    path = "src/ferrule/journal/record.py"
+    write(tree, "src/ferrule/journal/__init__.py", '"""The journal."""\n')
+    write(tree, path, '"""Records."""\n\nfrom typing import Final\n\nVERSION: Final = 2\n')
+    write(tree, "tests/corpus/v1/done.jsonl", "{}\n")
+    (tree / "tests/corpus/v2").mkdir()
+    mend = "put version 2 back, or run: python -m tests.corpus.make"
+    assert found(tree) == [f"{path}:5: records of version 2 have no runs in tests/corpus; {mend}"]
+    write(tree, "tests/corpus/v2/done.jsonl", "{}\n")
+    assert found(tree) == []

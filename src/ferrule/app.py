@@ -7,6 +7,7 @@ stands, as git finds its repository:
     modules = ["shop.tools"]     # or instead: every tool and agent at the top level of these modules
     paths = ["src"]              # put on sys.path, relative to the file; default the file's folder
     store = ".ferrule/runs.db"   # where durable runs live, relative to the file
+    retention.older_than = "90d" # what workers remove of runs that are over, see ferrule.journal.retention
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from ferrule.agent import loop
     from ferrule.agent.agent import Agent
     from ferrule.agent.loop import Limits
+    from ferrule.journal import retention as keeping
     from ferrule.journal import sqlite
+    from ferrule.journal.retention import Retention
     from ferrule.journal.store import Store
     from ferrule.message import Prompt
     from ferrule.runtime import inbox, worker
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
 else:  # tools alone need nothing of what runs are made of
     message = LazyModule("ferrule.message")
     loop = LazyModule("ferrule.agent.loop")
+    keeping = LazyModule("ferrule.journal.retention")
     sqlite = LazyModule("ferrule.journal.sqlite")
     inbox = LazyModule("ferrule.runtime.inbox")
     worker = LazyModule("ferrule.runtime.worker")
@@ -63,7 +67,7 @@ T = TypeVar("T")
 
 PROJECT_FILE: Final = "ferrule.toml"
 DEFAULT_STORE: Final = Path(".ferrule", "runs.db")
-_KEYS: Final = ("app", "modules", "paths", "store")
+_KEYS: Final = ("app", "modules", "paths", "store", "retention")
 _NOT_THEIRS: Final = (Path(__file__).parent, Path(importlib.__file__).parent)
 _PYTHON_FILE: Final = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[\w.]+))?")
 
@@ -75,6 +79,7 @@ class App(History):
         tools: Tools and plain functions, a mapping from names to tools, or a toolset.
         agents: Agents, each under its own name.
         store: Where runs live: a store, or the path of an SQLite file. None keeps runs in memory.
+        retention: What workers keep of runs that are over. None keeps all of it.
 
     Raises:
         ToolNameError: Two tools would answer to one name.
@@ -84,7 +89,7 @@ class App(History):
     Since 0.1.
     """
 
-    __slots__ = ("_agents", "_path", "_store", "_tools", "_users", "_worker")
+    __slots__ = ("_agents", "_path", "_retention", "_store", "_tools", "_users", "_worker")
 
     def __init__(
         self,
@@ -92,8 +97,10 @@ class App(History):
         tools: Toolset | Iterable[Tool | Callable[..., Any]] | Mapping[str, Tool] = (),
         agents: Iterable[AnyAgent] = (),
         store: Store | str | Path | None = None,
+        retention: Retention | None = None,
     ) -> None:
         """Take the tools and agents under their names."""
+        self._retention = retention
         self._path = Path(store) if isinstance(store, str | Path) else None
         self._store: Store | None = (
             cast("Store | None", store) if self._path is None else sqlite.SqliteStore(self._path)
@@ -152,6 +159,11 @@ class App(History):
             raise UsageError("this app keeps no runs. Give it a store: App(..., store='runs.db').")
         return self._store
 
+    @property
+    def retention(self) -> Retention | None:
+        """What workers keep of runs that are over; None keeps all of it."""
+        return self._retention
+
     @asynccontextmanager
     async def working(self, *, takes: bool = True) -> AsyncGenerator[Worker]:
         """Drive runs of the store while the block lasts: `async with app.working() as worker`.
@@ -173,7 +185,7 @@ class App(History):
             await self._worker.__aenter__()
         self._users += 1
         if takes:
-            self._worker.start()
+            self._worker.start(self._retention)
         try:
             yield self._worker
         finally:
@@ -250,6 +262,7 @@ class Project:
         modules: Modules whose tools and agents are offered.
         paths: Folders for `sys.path`.
         store: The file where durable runs live, if it names one.
+        retention: What workers keep of runs that are over, if it says so.
 
     Since 0.1.
     """
@@ -259,6 +272,7 @@ class Project:
     modules: tuple[str, ...]
     paths: tuple[Path, ...]
     store: Path | None = None
+    retention: Retention | None = None
 
 
 def load_app(start: Path, *, target: str | None = None) -> App:
@@ -289,16 +303,18 @@ def load_app(start: Path, *, target: str | None = None) -> App:
     return _from_project(read_project(file))
 
 
-def stored(app: App, store: Store | str | Path) -> App:
+def stored(app: App, store: Store | str | Path | None, retention: Retention | None = None) -> App:
     """The same tools and agents, whose runs live in a store.
 
     Args:
         app: The app.
-        store: As for `App`.
+        store: As for `App`; None leaves them where they are.
+        retention: As for `App`; None leaves it as it is.
 
     Since 0.1.
     """
-    return App(tools=app.tools, agents=app.agents.values(), store=store)
+    place = store or app._path or app._store  # pyright: ignore[reportPrivateUsage] - as it was given
+    return App(tools=app.tools, agents=app.agents.values(), store=place, retention=retention or app.retention)
 
 
 def find_project(start: Path) -> Path | None:
@@ -359,7 +375,8 @@ def read_project(file: Path) -> Project:
         )
         raise ConfigurationError(f'{file}: {found}. Write either app = "pkg.main:app" or modules = ["pkg.tools"].')
     folders = _folders(file, _texts(file, told, "paths", '["src"]') or (".",))
-    return Project(file, app or "", modules, folders, None if store is None else file.absolute().parent / store)
+    place = None if store is None else file.absolute().parent / store
+    return Project(file, app or "", modules, folders, place, keeping.read_retention(file, told))
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -407,7 +424,9 @@ def _from_project(project: Project) -> App:
         app = _one(_module(name, where), attribute, where)
     else:
         app = _offered([_module(name, where) for name in project.modules], where)
-    return app if project.store is None or app.is_durable else stored(app, project.store)
+    store = None if app.is_durable else project.store  # what the app itself says goes before
+    retention = app.retention or project.retention
+    return app if store is None and retention is app.retention else stored(app, store, retention)
 
 
 # -- targets ----------------------------------------------------------------------------------------------------
@@ -547,10 +566,10 @@ def _offered(modules: Sequence[ModuleType], where: str) -> App:
     if len(stores) > 1:
         raise ConfigurationError(f"{where}: there are Apps with different stores. Name one, as module:name.")
     store = next(iter(stores.values()), None)
+    kept = next((a.retention for _, a in apps if a.retention is not None), None)
     try:
-        return App(
-            tools=_by_name(found, "tools", where), agents=_by_name(agents, "agents", where).values(), store=store
-        )
+        made = _by_name(found, "tools", where), _by_name(agents, "agents", where).values()
+        return App(tools=made[0], agents=made[1], store=store, retention=kept)
     except ToolNameError as error:
         raise ConfigurationError(f"{where}: {error}") from error
 

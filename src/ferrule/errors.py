@@ -16,6 +16,7 @@ misuse of the API, and each class below names who has something to mend.
     ├── RunError                a run did not end well, and somebody insisted
     ├── StoreError              a journal's store is full, locked, read-only, newer than this code, or damaged
     │   └── LeaseLost               … or another worker has taken the run
+    ├── ArchiveError            a file of a run is not taken in: damaged, cut, newer, or another run is in its way
     ├── AnswerRefused           no answer to this request is taken: unknown, expired, closed
     │   └── AlreadyAnswered         … or answered before, by whom and when
     ├── NonDeterminism          a run's records tell of something else than today's code would do
@@ -221,6 +222,23 @@ class LeaseLost(StoreError):
 
     Since 0.1.
     """
+
+
+class ArchiveError(FerruleError):
+    """The file of a run cannot be taken in; nothing of it was written.
+
+    Args:
+        reason: What is wrong with which line, and what to do about it.
+        taken: Whether nothing is wrong with it, and another run has its id or its idempotency key.
+
+    Since 0.1.
+    """
+
+    def __init__(self, reason: str, *, taken: bool = False) -> None:
+        """Keep what is known."""
+        super().__init__(reason)
+        self.reason = reason
+        self.taken = taken
 
 
 class AnswerRefused(FerruleError):

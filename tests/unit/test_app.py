@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import sys
 from collections.abc import Generator
@@ -13,6 +14,7 @@ from tests.unit.projects import Write, forgotten, write_in
 
 from ferrule import Agent, ConfigurationError, ToolNameError, Toolset, UsageError, tool
 from ferrule.app import App, find_project, load_app, read_project
+from ferrule.journal.retention import Retention
 from ferrule.testing import ScriptedModel
 
 ONE = (
@@ -140,7 +142,7 @@ def test_paths_are_relative_to_the_file_and_default_to_its_folder(tmp_path: Path
     ("text", "says"),
     [
         ('modulse = ["x"]', "unknown key 'modulse'. Did you mean 'modules'?"),
-        ('colour = "red"', "unknown key 'colour'. Use app, modules, paths, store."),
+        ('colour = "red"', "unknown key 'colour'. Use app, modules, paths, store, retention."),
         ('modules = "x"', "key 'modules' must be a list of texts. Write for example modules = [\"pkg.tools\"]."),
         ("modules = [1]", "key 'modules' must be a list of texts."),
         ("app = 1", "key 'app' must be text. Write for example app = \"pkg.main:app\"."),
@@ -148,6 +150,16 @@ def test_paths_are_relative_to_the_file_and_default_to_its_folder(tmp_path: Path
         ("modules = []", "neither 'app' nor 'modules' names anything."),
         ('app = "x:a"\nmodules = ["x"]', "'app' and 'modules' exclude each other. Write either"),
         ('modules = ["x"]\npaths = "src"', "key 'paths' must be a list of texts. Write for example paths = [\"src\"]."),
+        (
+            'modules = ["x"]\nretention = "30d"',
+            "[retention] has older_than, keep_size, blobs_older_than, each a text.",
+        ),
+        ('modules = ["x"]\n[retention]\nolder = "30d"', "[retention] has older_than, keep_size,"),
+        ('modules = ["x"]\n[retention]\nolder_than = 30', "[retention] has older_than, keep_size,"),
+        (
+            'modules = ["x"]\n[retention]\nkeep_size = "2 pages"',
+            "keep_size of [retention]: '2 pages' is not a size.",
+        ),
         ('modules = ["x"]\npaths = ["nowhere"]', "key 'paths' names 'nowhere', but"),
     ],
 )
@@ -158,6 +170,39 @@ def test_a_file_that_says_what_cannot_be_is_refused_by_file_key_and_mend(
     message = refusal(tmp_path)
     assert message.startswith(f"{file}: ")
     assert says in message
+
+
+def test_what_is_kept_of_runs_stands_in_the_file_unless_the_app_itself_says_it(tmp_path: Path, write: Write) -> None:
+    write(
+        "kept_a.py",
+        "from ferrule import App\nfrom ferrule.journal.retention import Retention\n\napp = App(store='here/runs.db', retention=Retention(keep_size=7))\n",
+    )
+    write("kept_b.py", "from ferrule import App\n\napp = App(store='here/runs.db')\n")
+    rules = '[retention]\nolder_than = "90d"\nkeep_size = "2GB"\nblobs_older_than = "12h"\n'
+    file = write("ferrule.toml", f'app = "kept_b:app"\n{rules}')
+    assert read_project(file).retention == Retention(7_776_000, 2_000_000_000, 43_200)
+    app = load_app(tmp_path)
+    assert app.retention == Retention(7_776_000, 2_000_000_000, 43_200)
+    assert "runs.db" in repr(app.store)
+    write("ferrule.toml", f'app = "kept_a:app"\n{rules}')
+    assert load_app(tmp_path).retention == Retention(keep_size=7)
+
+
+def test_a_worker_of_an_app_removes_what_it_need_not_keep(tmp_path: Path) -> None:
+    async def main() -> None:
+        app = App(
+            agents=[Agent("echo", ScriptedModel(["hello"]))],
+            store=tmp_path / "runs.db",
+            retention=Retention(older_than=0),
+        )
+        result = await app.run("echo", "hi")
+        async with app.working(takes=False):
+            assert await app.store.entry(result.run_id) is not None
+        async with app.working(), asyncio.timeout(20):
+            while await app.store.entry(result.run_id) is not None:
+                await asyncio.sleep(0.005)
+
+    asyncio.run(main())
 
 
 def test_broken_toml_is_refused_with_its_line(tmp_path: Path, write: Write) -> None:

@@ -27,6 +27,7 @@ PARENTS = {
     "SessionBusy": {FerruleError},
     "StoreError": {FerruleError},
     "LeaseLost": {errors.StoreError},
+    "ArchiveError": {FerruleError},
     "AnswerRefused": {FerruleError},
     "AlreadyAnswered": {errors.AnswerRefused},
     "NonDeterminism": {FerruleError},

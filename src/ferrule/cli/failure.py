@@ -101,6 +101,7 @@ _TITLES: Final = {
     "invalid_json": "The text is not JSON",
     "request": "The answer does not fit",
     "store": "The store of runs cannot be used",
+    "archive": "The file of a run cannot be taken in",
     "lease_lost": "Another worker has taken the run",
     "conflict": "It does not go with how things stand",
     "answer_refused": "The answer was not taken",

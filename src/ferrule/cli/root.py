@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from ferrule.cli.about import register_about, version_line
 from ferrule.cli.agent import register_agent
+from ferrule.cli.archive import register_archive
 from ferrule.cli.doctor import register_doctor
 from ferrule.cli.failure import ExitCode, Interrupted, asked_format, report
 from ferrule.cli.history import register_history
@@ -39,6 +40,7 @@ register_agent(cli)
 register_runs(cli)
 register_history(cli)
 register_inbox(cli)
+register_archive(cli)
 register_doctor(cli)
 register_about(cli)
 

@@ -38,10 +38,12 @@ from ferrule.strict_json import dumps, parse
 
 if TYPE_CHECKING:
     from ferrule.app import App
+    from ferrule.journal import retention
     from ferrule.journal.record import Record
     from ferrule.journal.store import Asked, Entry, Row, Store
     from ferrule.runtime import worker
 else:
+    retention = LazyModule("ferrule.journal.retention")
     worker = LazyModule("ferrule.runtime.worker")
 
 RunArgument = Annotated[
@@ -49,7 +51,7 @@ RunArgument = Annotated[
 ]
 _POLL: Final = 0.2
 _ENDS: Final = (signal.SIGTERM, signal.SIGINT)
-_GOES_ON: Final = ("running", "suspended")
+GOES_ON: Final = ("running", "suspended")
 _SHOWN: Final = 60
 
 
@@ -226,7 +228,7 @@ async def _follow(
                 seq = row.seq
             if entry.state == "suspended" and not await store.letters(run_id):
                 return entry, await store.requests(run_id=run_id, limit=MANY)
-            if entry.state not in _GOES_ON:
+            if entry.state not in GOES_ON:
                 return entry, ()
             if not told and not await has_worker(store, entry):
                 told = True
@@ -247,12 +249,12 @@ def _cancel_run(session: Session, run: RunArgument) -> ExitCode:
     async def leave() -> tuple[Entry, bool]:
         async with opened(store):
             entry = await find_run(store, run)
-            if entry.state in _GOES_ON and not await store.post(entry.run_id, "cancel", dumps({"by": who()})):
+            if entry.state in GOES_ON and not await store.post(entry.run_id, "cancel", dumps({"by": who()})):
                 entry = await find_run(store, entry.run_id)  # it has ended meanwhile
             return entry, await has_worker(store, entry)
 
     entry, is_alive = session.run(leave())
-    if entry.state not in (*_GOES_ON, "cancelled"):
+    if entry.state not in (*GOES_ON, "cancelled"):
         raise Conflict(f"run {entry.run_id} is {entry.state}: there is nothing to cancel.")
     over = entry.state == "cancelled"
     said = f"run {entry.run_id} is cancelled." if over else f"run {entry.run_id} is told to end."
@@ -264,15 +266,53 @@ def _cancel_run(session: Session, run: RunArgument) -> ExitCode:
 
 def _remove_runs(
     session: Session,
-    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Ids, or beginnings that no other id has.")],
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN…]", help="Ids, or beginnings that no other id has.")
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="SPAN", help="All that ended so long ago, as 30d.")
+    ] = None,
+    keep_size: Annotated[
+        str | None, typer.Option("--keep-size", metavar="SIZE", help="The first to end until the store fits 2GB.")
+    ] = None,
+    blobs_older_than: Annotated[
+        str | None,
+        typer.Option("--blobs-older-than", metavar="SPAN", help="The large bytes of all that ended so long ago."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> ExitCode:
-    """Remove runs that are over, with their records and requests. Nothing brings them back.
+    """Remove runs that are over, with their records and requests: some by name, or all beyond an age or a size.
 
-    The exit code is 8, and nothing is removed, when one of them still goes on, or a fork shares its records.
+    Nothing brings them back. What goes on, waits or is blocked stays, with all around it, and so does a run whose
+    records a fork shares; named, it makes the exit code 8, and nothing is removed. Where only bytes are removed,
+    records keep their digest and description.
     """
+    spans = [None if text is None else retention.read_span(text) for text in (older_than, blobs_older_than)]
+    kept = retention.Retention(spans[0], None if keep_size is None else retention.read_size(keep_size), spans[1])
+    rule = any(limit is not None for limit in kept)
+    if rule == bool(runs):
+        raise UsageError("name runs, or say --older-than, --keep-size or --blobs-older-than.")
     store = find_store(session)
+    if rule:
+        return _remove_by_rule(session, store, kept, yes)
+    return _remove_named(session, store, runs or [], yes)
 
+
+def _remove_by_rule(session: Session, store: Store, kept: retention.Retention, yes: bool) -> ExitCode:
+    async def remove() -> retention.Swept:
+        async with opened(store):
+            return await retention.sweep(store, kept)
+
+    if not _is_sure("Remove for good what is beyond that?", yes):
+        session.note("Nothing was removed.")
+        return ExitCode.FAILED
+    swept = session.run(remove())
+    said = f"{_runs(swept.runs)} removed, and {swept.blobs} blob{'s' * (swept.blobs != 1)} of others."
+    session.out.item({"removed": swept.runs, "blobs": swept.blobs}, [Text(said)])
+    return ExitCode.DONE
+
+
+def _remove_named(session: Session, store: Store, runs: Sequence[str], yes: bool) -> ExitCode:
     async def look() -> tuple[list[Entry], dict[str, list[str]]]:
         async with opened(store):
             found = [await find_run(store, run) for run in runs]
@@ -284,22 +324,26 @@ def _remove_runs(
 
     found, forks = session.run(look())
     entries = {entry.run_id: entry for entry in found}
-    going = [entry for entry in entries.values() if entry.state in _GOES_ON]
+    going = [entry for entry in entries.values() if entry.state in GOES_ON]
     if going:
         raise Conflict(f"run {going[0].run_id} is {going[0].state}. Cancel it first; nothing was removed.")
     for run_id, fork in ((run_id, fork) for run_id, its in forks.items() for fork in its if fork not in entries):
         raise Conflict(f"run {fork} is a fork of {run_id} and shares its records. Remove it too; nothing was removed.")
-    if not yes:
-        if not can_ask():
-            raise UsageError("rm removes for good, and there is no terminal to ask on. Say --yes.")
+    if not yes and can_ask():
         for entry in entries.values():
             session.say(f"{entry.run_id} {entry.definition} {entry.state}, {age(entry.created)} old")
-        if not ask_yes(f"Remove {_runs(len(entries))} for good?"):
-            session.note("Nothing was removed.")
-            return ExitCode.FAILED
+    if not _is_sure(f"Remove {_runs(len(entries))} for good?", yes):
+        session.note("Nothing was removed.")
+        return ExitCode.FAILED
     removed = session.run(remove(list(entries)))
     session.out.item({"removed": removed}, [Text(f"{_runs(removed)} removed.")])
     return ExitCode.DONE
+
+
+def _is_sure(question: str, yes: bool) -> bool:
+    if not yes and not can_ask():
+        raise UsageError("rm removes for good, and there is no terminal to ask on. Say --yes.")
+    return yes or ask_yes(question)
 
 
 def _runs(number: int) -> str:

@@ -65,6 +65,21 @@ def find_store(session: Session) -> Store:
     return sqlite.MemoryStore() if isinstance(path, Path) and not path.exists() else store
 
 
+def filled_store(session: Session) -> Store:
+    """The store that a command puts something into; made if it is not there yet.
+
+    Args:
+        session: The command line. With `--store` the project is not loaded.
+
+    Since 0.1.
+    """
+    store = sqlite.SqliteStore(session.store) if session.store else durable_app(session, session.load()).store
+    path = getattr(store, "path", None)
+    if isinstance(path, Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return store
+
+
 @asynccontextmanager
 async def opened(store: Store) -> AsyncGenerator[Store]:
     """The store, open while the block lasts.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from ferrule.errors import StoreError
-from ferrule.strict_json import Load, Spill, dumps, is_brief, parse, restore, typed
+from ferrule.strict_json import Load, Spill, dumps, parse, restore, typed_fields
 
 RecordType = Literal[
     "run.started", "run.taken", "hook.returned", "model.intended", "model.responded", "tool.intended", "tool.settled",
@@ -78,11 +78,7 @@ def written(type: RecordType, facts: tuple[Any, ...], spill: Spill | None = None
 
     Since 0.1.
     """
-    told: dict[str, Any] = {}
-    for name, fact in zip(FACTS[type], facts, strict=False):
-        if fact is not None:
-            told[name] = fact if is_brief(fact) else typed(fact, spill=spill)
-    return dumps(told)
+    return dumps(typed_fields(FACTS[type], facts, spill=spill))
 
 
 def read(run_id: str, seq: int, type: str, v: int, at: float, body: bytes, load: Load | None = None) -> Record:

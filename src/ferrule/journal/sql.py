@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from typing_extensions import override
 
 from ferrule.errors import StoreError
-from ferrule.journal import transaction
+from ferrule.journal import transaction, whole
+from ferrule.journal.keeping import Whole
 from ferrule.journal.store import (
     Asked,
     Batch,
@@ -280,6 +281,30 @@ class SqlStore(Store):
     @override
     async def remove(self, run_ids: Sequence[str]) -> int:
         return await self._write(lambda c: transaction.remove(c, run_ids))
+
+    @override
+    async def whole(self, run_id: str) -> Whole | None:
+        return await self._write(lambda c: whole.whole(c, run_id))
+
+    @override
+    async def adopt(self, given: Whole) -> Entry | None:
+        return await self._write(lambda c: whole.adopt(c, given))
+
+    @override
+    async def over(self, before: float | None = None) -> list[str]:
+        return await self._read(lambda c: whole.over(c, before))
+
+    @override
+    async def size(self) -> int:
+        return await self._read(whole.size)
+
+    @override
+    async def weigh(self, run_ids: Sequence[str]) -> dict[str, int]:
+        return await self._read(lambda c: whole.weigh(c, run_ids))
+
+    @override
+    async def remove_blobs(self, before: float) -> int:
+        return await self._write(lambda c: whole.remove_blobs(c, before))
 
     @override
     async def forks(self, run_ids: Sequence[str]) -> dict[str, list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
+from ferrule.journal.keeping import Keeping
 from ferrule.journal.record import RecordType
 from ferrule.suspension import Answer
 
@@ -340,7 +341,7 @@ class Given(NamedTuple):
     decision: Decision
 
 
-class Store(Protocol):
+class Store(Keeping, Protocol):
     """Where runs live: created, held by one worker at a time, appended to, parked, found.
 
     Every method is one transaction. What fails raises a `StoreError` that says

@@ -39,7 +39,7 @@ def create(c: Connection, new: NewRun, worker: str | None) -> Held | Entry:
 
     Raises:
         UsageError: The record is not the first.
-        StoreError: A run that was in the way is gone, or what a fork shares is not there.
+        StoreError: As `in_the_way`; or what a fork shares is not there.
 
     Since 0.1.
     """
@@ -52,10 +52,7 @@ def create(c: Connection, new: NewRun, worker: str | None) -> Held | Entry:
     about = (new.run_id, new.definition, epoch, worker, new.parent, root, new.session, new.key, text(new.tags), at)
     about = (*about, seq, new.forked_from, new.forked_at)
     if not c.change("create", *about):
-        found = c.run("entry_of_key_or_id", new.key, new.run_id)
-        if not found:
-            raise StoreError(f"another run like {new.run_id} was removed just now. Try again.", retryable=True)
-        return _entry(found[0])
+        return in_the_way(c, new.key, new.run_id)
     c.many("record", [(_position(c, new.run_id), *new.started)])
     _keep(c, new.run_id, new.blobs)
     return Held(new.run_id, epoch, seq)
@@ -69,6 +66,25 @@ def _check_fork(c: Connection, new: NewRun) -> None:
         raise StoreError(f"run {new.forked_from} is not in the store, so no fork of it can be made.")
     if not 1 <= (new.forked_at or 0) <= found.seq:
         raise StoreError(f"run {found.run_id} has records 1 to {found.seq}, and no record {new.forked_at}.")
+
+
+def in_the_way(c: Connection, key: str | None, run_id: str) -> Entry:
+    """The run that has a key, or else an id, which a new one would have.
+
+    Args:
+        c: A connection, within a transaction.
+        key: The key.
+        run_id: The id.
+
+    Raises:
+        StoreError: It is gone meanwhile.
+
+    Since 0.1.
+    """
+    found = c.run("entry_of_key_or_id", key, run_id)
+    if not found:
+        raise StoreError(f"another run like {run_id} was removed just now. Try again.", retryable=True)
+    return _entry(found[0])
 
 
 def append(c: Connection, held: Held, batch: Batch) -> None:

@@ -13,6 +13,7 @@ from ferrule.errors import LeaseLost, NonDeterminism, StoreError, UsageError
 from ferrule.journal.alive import about_me, clock, is_dead
 from ferrule.journal.held import HeldJournal
 from ferrule.journal.record import VERSION, Record, body_of, read, written
+from ferrule.journal.retention import Retention, described, keep_to
 from ferrule.journal.store import Batch, Entry, Held, NewRun, Row, Store
 from ferrule.lazy import LazyModule
 from ferrule.machine import Definition, Finish
@@ -66,6 +67,7 @@ class Worker:
         self._left: list[Held] = []  # what is to be let go of once the store can be written
         self._beating: asyncio.Task[None] | None = None
         self._polling: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
         self._driving: dict[str, tuple[asyncio.Task[Any], Driver | None]] = {}
 
     async def __aenter__(self) -> Worker:
@@ -80,6 +82,7 @@ class Worker:
     async def __aexit__(self, *_: object) -> None:
         """Let runs come to a halt for a while, then let go of them."""
         await _ended(self._polling)
+        await _ended(self._sweeping)
         if self._driving:
             await asyncio.wait([task for task, _ in self._driving.values()], timeout=STOP)
         self._until = 0.0  # what goes on starts nothing more
@@ -144,9 +147,15 @@ class Worker:
                 return False
             await asyncio.sleep(min(left, self._poll))
 
-    def start(self) -> None:
-        """Look for runs that are due, again and again, until the end of the `async with` block."""
+    def start(self, retention: Retention | None = None) -> None:
+        """Look for runs that are due, again and again, until the end of the `async with` block.
+
+        Args:
+            retention: What to keep meanwhile of runs that are over; None keeps all of it.
+        """
         self._takes = True
+        if retention is not None and self._sweeping is None:
+            self._sweeping = asyncio.create_task(keep_to(self._store, retention))
 
     async def _look(self) -> None:
         """Look for runs that are due, if it takes any; for letters to those that it drives in any case."""
@@ -327,6 +336,9 @@ class Worker:
         rows = await self._store.rows(run_id)
         refs = {ref.decode() for row in rows for ref in _REF.findall(row.body)}
         blobs = {ref: await self._store.blob(ref) for ref in refs}
+        gone = {ref for ref, data in blobs.items() if data is None}
+        if gone and rows[-1].type == "run.settled":  # a run that is over is shown without what retention has taken
+            rows = [row._replace(body=described(row.body, gone)) for row in rows]
 
         def load(ref: str) -> bytes:
             found = blobs[ref]

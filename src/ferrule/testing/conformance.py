@@ -8,7 +8,7 @@ from types import MappingProxyType, ModuleType
 from typing import Final
 
 from ferrule.journal.store import Store
-from ferrule.testing._store import requests, runs, workers
+from ferrule.testing._store import requests, runs, wholes, workers
 from ferrule.testing._store.ground import Check, Ground
 
 
@@ -40,7 +40,7 @@ class StoreConformance:
     Since 0.1.
     """
 
-    CHECKS: Final[Mapping[str, Check]] = _checks(runs, workers, requests)
+    CHECKS: Final[Mapping[str, Check]] = _checks(runs, workers, requests, wholes)
 
     def __init__(self, make: Callable[[], Store]) -> None:
         """Make nothing yet."""

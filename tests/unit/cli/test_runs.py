@@ -552,6 +552,39 @@ def test_where_one_of_them_still_goes_on_nothing_is_removed() -> None:
     assert ran.problem["detail"] == f"run {ids[1]} is suspended. Cancel it first; nothing was removed."
 
 
+@pytest.mark.usefixtures("till")
+def test_runs_beyond_an_age_or_a_size_are_removed_and_what_waits_stays() -> None:
+    waits = run("clerk")["run_id"]
+    for _ in range(2):
+        run("echo")
+    ran, left = removed("--older-than", "1d", "--blobs-older-than", "1d", "--yes")
+    assert (ran.code, left, ran.data) == (0, 3, {"removed": 0, "blobs": 0})
+    ran, left = removed("--keep-size", "1GB", "-y")
+    assert (ran.code, left) == (0, 3)
+    ran, left = removed("--older-than", "0s", stdin="n\n", terminal=True)
+    assert (ran.code, left) == (1, 3)
+    ran, left = removed("--keep-size", "1kB", stdin="y\n", terminal=True)
+    assert (ran.code, left, ran.stdout) == (0, 1, "2 runs removed, and 0 blobs of others.\n")
+    assert [row["id"] for row in ferrule("ls").data] == [waits]
+
+
+@pytest.mark.usefixtures("till")
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "name runs, or say --older-than, --keep-size or --blobs-older-than."),
+        (["@last", "--older-than", "1d"], "name runs, or say --older-than"),
+        (["--older-than", "1d"], "there is no terminal to ask on. Say --yes."),
+        (["--older-than", "soon"], "'soon' is not a span of time. Write for example '30d'"),
+        (["--keep-size", "2"], "'2' is not a size. Write for example '2GB'"),
+    ],
+)
+def test_what_rm_cannot_mean_is_refused(words: list[str], says: str) -> None:
+    ran = ferrule("rm", *words)
+    assert ran.code == 2
+    assert says in ran.problem["detail"]
+
+
 def test_an_answer_from_a_program_and_one_from_the_command_line_meet_in_one_store(till: Path) -> None:
     request = run("clerk")["requests"][0]
 

@@ -20,6 +20,13 @@ INSERT INTO runs (run_id, definition, state, seq, epoch, worker, parent, root, s
 VALUES (?1, ?2, 'running', ?11, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, NULL, 0, ?12, ?13)
 ON CONFLICT DO NOTHING
 
+-- name: adopt
+-- A run as another store gave it, unless its id or its key is there already.
+INSERT INTO runs (run_id, definition, state, seq, epoch, worker, parent, root, session, key, tags, created, updated, due,
+    takeovers)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 0)
+ON CONFLICT DO NOTHING
+
 -- name: record
 -- One record.
 INSERT INTO records (run, seq, type, v, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -93,6 +100,10 @@ ORDER BY pos DESC LIMIT ?4
 INSERT INTO workers (worker, about, beat) VALUES (?1, ?2, ?3)
 ON CONFLICT (worker) DO UPDATE SET about = excluded.about, beat = excluded.beat
 
+-- name: enlist_lapsed
+-- Who held a run in another store.
+INSERT INTO workers (worker, about, beat) VALUES (?1, ?2, -1) ON CONFLICT DO NOTHING
+
 -- name: beat
 -- A worker goes on being alive; one that was found lapsed does not, until it is enlisted anew.
 UPDATE workers SET beat = ?1 WHERE worker = ?2 AND beat >= 0
@@ -153,6 +164,12 @@ INSERT INTO answers (request_id, at, verdict, answer, given_by, channel, digest)
 -- All that was answered to a request.
 SELECT at, verdict, answer, given_by, channel, digest FROM answers WHERE request_id = ?1 ORDER BY pos
 
+-- name: answers_of_run
+-- All that was answered to what a run asked.
+SELECT answers.request_id, at, verdict, answers.answer, given_by, answers.channel, answers.digest
+FROM answers JOIN requests ON requests.request_id = answers.request_id
+WHERE requests.run_id = ?1 ORDER BY answers.pos
+
 -- name: asked
 -- One request.
 SELECT request_id, run_id, op, kind, digest, body, expires, state, opened, answer, answered_by, channel, answered
@@ -172,6 +189,11 @@ SELECT request_id, run_id, op, kind, digest, body, expires, state, opened, answe
 FROM requests
 WHERE run_id IN (SELECT run_id FROM inside) AND (CAST(?2 AS TEXT) IS NULL OR state = ?2)
 ORDER BY pos LIMIT ?3
+
+-- name: requests_of_run_alone
+-- Requests of one run, the oldest first.
+SELECT request_id, run_id, op, kind, digest, body, expires, state, opened, answer, answered_by, channel, answered
+FROM requests WHERE run_id = ?1 ORDER BY pos
 
 -- name: keep
 -- Bytes under their digest, once.
@@ -201,6 +223,34 @@ WHERE top NOT IN (
     SELECT inside.top FROM inside JOIN unfinished ON unfinished.run_id = inside.run_id
     UNION SELECT around.top FROM around JOIN unfinished ON unfinished.run_id = around.run_id
     UNION SELECT inside.top FROM inside JOIN runs ON runs.forked_from = inside.run_id
+)
+
+-- name: over
+-- Outermost runs that are over, those that ended first in front.
+SELECT run_id FROM runs
+WHERE state IN ('done', 'incomplete', 'failed', 'cancelled') AND parent IS NULL
+    AND (CAST(?1 AS DOUBLE PRECISION) IS NULL OR updated < ?1)
+ORDER BY updated, pos
+
+-- name: weigh
+-- What runs need by themselves.
+SELECT run_id, (SELECT COALESCE(SUM(LENGTH(body)), 0) FROM records WHERE records.run = runs.pos) + (
+    SELECT COALESCE(SUM(LENGTH(data)), 0) FROM links JOIN blobs ON blobs.digest = links.digest
+    WHERE links.run_id = runs.run_id
+)
+FROM runs WHERE run_id IN (EACH(?1))
+
+-- name: remove_old_blobs
+-- Bytes that only runs refer to which are over for long, and that no fork shares.
+DELETE FROM blobs
+WHERE digest IN (
+    SELECT links.digest FROM links JOIN runs ON runs.run_id = links.run_id
+    WHERE runs.state IN ('done', 'incomplete', 'failed', 'cancelled') AND runs.updated < ?1
+) AND NOT EXISTS (
+    SELECT 1 FROM links JOIN runs ON runs.run_id = links.run_id
+    WHERE links.digest = blobs.digest
+        AND (runs.state NOT IN ('done', 'incomplete', 'failed', 'cancelled') OR runs.updated >= ?1
+            OR EXISTS (SELECT 1 FROM runs AS fork WHERE fork.forked_from = runs.run_id))
 )
 
 -- name: linked

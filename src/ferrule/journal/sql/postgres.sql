@@ -29,6 +29,8 @@ CREATE INDEX runs_forks ON runs (forked_from) WHERE forked_from IS NOT NULL;
 CREATE INDEX runs_worker ON runs (worker) WHERE worker IS NOT NULL;
 CREATE INDEX runs_running ON runs (pos) WHERE state = 'running';
 CREATE INDEX runs_due ON runs (due) WHERE state = 'suspended' AND due IS NOT NULL;
+CREATE INDEX runs_over ON runs (updated)
+    WHERE state IN ('done', 'incomplete', 'failed', 'cancelled') AND parent IS NULL;
 CREATE TABLE records (
     run BIGINT NOT NULL,
     seq BIGINT NOT NULL,
@@ -100,6 +102,10 @@ LOCK TABLE blobs IN EXCLUSIVE MODE
 -- name: lock_run
 -- How a run stands; nobody changes that before the end of the transaction.
 SELECT state FROM runs WHERE run_id = ?1 FOR UPDATE
+
+-- name: size
+-- Bytes of what is kept: those of the tables sink only when they are vacuumed.
+SELECT (SELECT COALESCE(SUM(LENGTH(body)), 0) FROM records) + (SELECT COALESCE(SUM(LENGTH(data)), 0) FROM blobs)
 
 -- name: due
 -- Runs to be taken: three small sets, each found by its own index; not those that somebody writes just now.

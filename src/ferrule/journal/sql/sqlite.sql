@@ -28,6 +28,8 @@ CREATE INDEX runs_forks ON runs (forked_from) WHERE forked_from IS NOT NULL;
 CREATE INDEX runs_worker ON runs (worker) WHERE worker IS NOT NULL;
 CREATE INDEX runs_running ON runs (pos) WHERE state = 'running';
 CREATE INDEX runs_due ON runs (due) WHERE state = 'suspended' AND due IS NOT NULL;
+CREATE INDEX runs_over ON runs (updated)
+    WHERE state IN ('done', 'incomplete', 'failed', 'cancelled') AND parent IS NULL;
 CREATE TABLE records (
     run INTEGER NOT NULL,
     seq INTEGER NOT NULL,
@@ -99,6 +101,10 @@ SELECT 1
 -- name: lock_run
 -- How a run stands; nobody changes that before the end of the transaction.
 SELECT state FROM runs WHERE run_id = ?1
+
+-- name: size
+-- Bytes of the pages in use; the file itself never shrinks.
+SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size
 
 -- name: due
 -- Runs to be taken: three small sets, each found by its own index.
