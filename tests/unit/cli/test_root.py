@@ -57,6 +57,8 @@ def test_the_commands_are_these() -> None:
         "ferrule fork",
         "ferrule diff",
         "ferrule resume",
+        "ferrule export",
+        "ferrule import",
         "ferrule requests",
         "ferrule answer",
         "ferrule doctor",
