@@ -25,6 +25,7 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from ferrule.errors import ConfigurationError, ToolNameError, UsageError
+from ferrule.history import History
 from ferrule.importing import module_named, module_of_file, put_on_path
 from ferrule.lazy import LazyModule
 from ferrule.tool.tool import Tool
@@ -68,7 +69,7 @@ _KEYS: Final = ("app", "modules", "paths", "store", "retention")
 _PYTHON_FILE: Final = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[\w.]+))?")
 
 
-class App:
+class App(History):
     """What a project offers: names to tools and agents. Immutable.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
@@ -128,18 +129,16 @@ class Agent(Generic[Deps, Out]):
             raise UsageError("an agent needs a name, for example Agent('support', 'openai:gpt-5').")
         _check("settings", settings, Settings, "Settings(temperature=0)")
         _check("limits", limits, Limits, "Limits(turns=5)")
-        given = _several("hooks", hooks)
-        for hook in given:
+        self._given = _several("hooks", hooks)
+        for hook in self._given:
             _check("each of hooks", hook, Hooks, "an object of a class that extends Hooks")
-        chain = Chain([Instructions(instructions), *given] if callable(instructions) else given)
         self._name = name
-        self._listeners = chain.listeners
-        self._hooks = chain if chain.watches_models or chain.watches_tools else None
         self._deps = deps
+        fixed = self._instructed(instructions)
         made = tools if isinstance(tools, Toolset) else Toolset(tools)
         self._plan = Plan(
             tuple(as_model(m) for m in (model, *_several("fallback", fallback))),
-            "" if instructions is None or callable(instructions) else str(instructions),
+            fixed,
             made,
             settings or Settings(),
             limits or Limits(),
@@ -148,6 +147,33 @@ class Agent(Generic[Deps, Out]):
             any(t.serial for t in made),
             any(t.runs == "run" for t in made),
         )
+
+    def _instructed(self, instructions: Any) -> str:
+        """Settle who looks at each step; the system text, where it is always the same."""
+        made = callable(instructions)
+        chain = Chain([Instructions(instructions), *self._given] if made else self._given)
+        self._listeners = chain.listeners
+        self._hooks = chain if chain.watches_models or chain.watches_tools else None
+        return "" if instructions is None or made else str(instructions)
+
+    def but(
+        self, *, model: Models | None = None, instructions: str | Callable[[RunInfo[Deps]], Any] | None = None
+    ) -> Agent[Deps, Out]:
+        """The same agent with another model, or with other instructions.
+
+        Args:
+            model: In place of its model and of those that stand in for it.
+            instructions: In place of its own.
+
+        Raises:
+            UsageError: The model cannot be used.
+        """
+        other = copy(self)
+        if model is not None:
+            other._plan = replace(other._plan, models=(as_model(model),))
+        if instructions is not None:
+            other._plan = replace(other._plan, instructions=other._instructed(instructions))
+        return other
 
     # -- what the runtime asks ----------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from ferrule.cli.agent import register_agent
 from ferrule.cli.archive import register_archive
 from ferrule.cli.doctor import register_doctor
 from ferrule.cli.failure import ExitCode, Interrupted, asked_format, report
+from ferrule.cli.history import register_history
 from ferrule.cli.inbox import register_inbox
 from ferrule.cli.runs import register_runs
 from ferrule.cli.session import AppOption, FormatOption, QuietOption, Session, StoreOption, VerboseOption
@@ -37,6 +38,7 @@ cli = typer.Typer(
 cli.add_typer(tool_group, name="tool")
 register_agent(cli)
 register_runs(cli)
+register_history(cli)
 register_inbox(cli)
 register_archive(cli)
 register_doctor(cli)

@@ -40,7 +40,7 @@ from ferrule.runtime.event import Event, EventType, event
 from ferrule.runtime.info import RunInfo
 from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.question import Questions
-from ferrule.runtime.recovery import SETTLES, Found, check_inside, recover
+from ferrule.runtime.recovery import SETTLES, Found, check_open, recover
 from ferrule.runtime.trace import tracing
 from ferrule.tool.body.attempt import AT_ONCE, unknown
 from ferrule.tool.context import Variables
@@ -196,7 +196,7 @@ class Driver:
         try:
             told = recover(self.machine, self.machine.start(input, at), self.records, self.path, strict=not ends)
             if here is None and not ends:
-                check_inside(told, self.records)
+                check_open(told, self.records)
         except NonDeterminism as error:
             if here is not None:  # looked at before anything was done, by the outermost: this is no result of a call
                 raise

@@ -58,6 +58,7 @@ class Found:
         answer: What was answered to that.
         answers: What the tool asked before, and the answers.
         state: What the tool kept for itself.
+        seq: The last record about it.
         inside: The record `child.started` of the run that the call is.
 
     Since 0.1.
@@ -76,6 +77,7 @@ class Found:
     answer: Answer | None = None
     answers: list[tuple[Request, Answer]] = field(default_factory=list[tuple[Request, Answer]])
     state: dict[str, Any] = field(default_factory=dict[str, Any])
+    seq: int = 0
     inside: Record | None = None
 
 
@@ -195,8 +197,8 @@ def _cut(told: Recovered) -> int:
     return 0
 
 
-def check_inside(told: Recovered, records: Sequence[Record], path: str = "") -> None:
-    """Feed the runs inside that are still open, before anything is done: one that differs stops the whole.
+def check_open(told: Recovered, records: Sequence[Record], path: str = "") -> None:
+    """Look at what is still open before anything is done: a call that is refused by now, or a run inside that differs.
 
     Args:
         told: Where the run around them stands.
@@ -204,17 +206,19 @@ def check_inside(told: Recovered, records: Sequence[Record], path: str = "") -> 
         path: The path of the run around them.
 
     Raises:
-        NonDeterminism: One commands something else than it did.
+        NonDeterminism: There is one. It stops the whole: nothing around it is settled.
 
     Since 0.1.
     """
     command: Any
     for command in told.commands:
         found = told.found.get(command.op)
+        if found is not None and isinstance(command, CallTool) and command.given is not None:
+            raise NonDeterminism(found.seq, path + command.op, described(command), "a refusal of that call")
         if found is not None and found.inside is not None:
             within = f"{path}{command.op}/"
             machine, commands = machine_inside(command, found)
-            check_inside(recover(machine, commands, records, within), records, within)
+            check_open(recover(machine, commands, records, within), records, within)
 
 
 def machine_inside(command: Command, found: Found) -> tuple[Machine, Sequence[Command]]:
@@ -397,6 +401,7 @@ def _note_foreign(foreign: dict[str, int], record: Record, op: str) -> None:
 
 def _note(found: Found, record: Record, holder: str | None) -> None:
     body = record.body
+    found.seq = record.seq
     if record.type == "child.started":
         found.inside = record
     elif record.type == "tool.intended":

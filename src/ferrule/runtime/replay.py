@@ -34,8 +34,8 @@ class Divergence(NamedTuple):
         op: The command, with its path; "" for the end of the run.
         recorded: What the record tells.
         now: What this code commands.
-        blocks: Whether the run could not go on with this code. Another model, and other instructions, tools or
-            settings that a model is asked with, do not stop it.
+        blocks: Whether the run could not go on with this code. Another model, other instructions, tools or settings
+            that a model is asked with, and tools that are gone since they were called, do not stop it.
 
     Since 0.1.
     """
@@ -162,6 +162,9 @@ def _feed(
         seen.commands[op] = command
         if record.type == "model.intended":
             seen.differences += _other_model(record, command)
+        elif record.type == "tool.intended" and isinstance(command, CallTool) and command.given is not None:
+            was = f"tool {record.body['tool']!r}"
+            seen.differences.append(Divergence(record.seq, op, was, "a refusal of that call", blocks=False))
         elif record.type == "child.started":
             inside.append((command, Found(arguments=found.arguments if found is not None else None, inside=record)))
         elif isinstance(command, CallTool) and is_end(record, command):

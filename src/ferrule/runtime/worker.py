@@ -22,7 +22,7 @@ from ferrule.runtime.driver import Driver, Listener
 from ferrule.runtime.fork import Edits, plan_fork, recorded_result, substitutes
 from ferrule.runtime.info import RunInfo, new_run_id
 from ferrule.runtime.outcome import RunResult
-from ferrule.runtime.recovery import check_inside, open_requests, recover
+from ferrule.runtime.recovery import check_open, open_requests, recover
 from ferrule.strict_json import parse
 
 if TYPE_CHECKING:
@@ -408,7 +408,7 @@ class Worker:
         try:
             told = recover(machine, machine.start(started["input"], records[0].at), records, strict=strict)
             if strict:
-                check_inside(told, records)
+                check_open(told, records)
         except NonDeterminism as error:  # one that is over stays what it was
             status = "blocked" if entry.state == "suspended" else entry.state
             return RunResult(run_id, status, error=str(error), reason="nondeterminism")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from ferrule import Agent, Answer, RunResult, tool
+from ferrule import Agent, Answer, Limits, RunResult, ToolResult, tool
+from ferrule.agent.hooks import Hooks
 from ferrule.agent.loop import RunInput
 from ferrule.journal.record import Record, written
 from ferrule.journal.sqlite import MemoryStore
@@ -57,13 +60,14 @@ def agents(**changes: Any) -> Agent[Any, Any]:
     return Agent("outer", changes.pop("model", model), tools=[*known, inner.as_tool()], **changes)
 
 
+def agree(request: Request) -> Answer:
+    return Answer(request.id, ok=True, digest=request.digest)
+
+
 async def recorded(definition: Any, input: Any = None, store: MemoryStore | None = None) -> tuple[str, list[Record]]:
     """A run with a person who agrees to all, and its records."""
     store = store or MemoryStore()
     await store.open()
-
-    def agree(request: Request) -> Answer:
-        return Answer(request.id, ok=True, digest=request.digest)
 
     async with Worker(store, {definition.name: definition}) as worker:
         given = RunInput(user("go")) if input is None else input
@@ -100,6 +104,95 @@ def test_any_beginning_of_a_run_is_commanded_again_too() -> None:
     asyncio.run(main())
 
 
+@tool(effect="read", serial=True)
+async def fail() -> ToolResult:
+    """Fail, and be called again."""
+    return ToolResult.failed("busy", code="unavailable", retry_after=0.0)
+
+
+@tool(effect="once", check=lambda ctx, arguments: None)
+async def hang() -> str:
+    """Never end."""
+    await asyncio.Event().wait()
+    return ""
+
+
+class Watching(Hooks):
+    """Changes a request, and the arguments of one tool."""
+
+    async def before_model(self, run: Any, request: Any) -> Any:
+        return request.but(instructions="Made for this one.")
+
+    async def before_tool(self, run: Any, call: Any, tool: Any, arguments: Mapping[str, Any]) -> Any:
+        return {"amount": 2} if tool.name == "pay" else None
+
+
+CALLS = [
+    call("look"), call("look", {"where": "x"}), call("pay", {"amount": 1}), call("pay", {"amount": "no"}),
+    call("nobody"), call("send"), call("inner", {"input": "go"}), call("fail"),
+]  # fmt: skip
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(CALLS), min_size=1, max_size=3), max_size=4),
+    st.sampled_from([Limits(), Limits(turns=2), Limits(tool_calls=3)]),
+    st.sampled_from([(), (Watching(),)]),
+    st.sampled_from([str, int]),
+)
+@settings(max_examples=25)
+def test_whatever_a_run_did_the_code_that_made_it_commands_again(
+    turns: list[Any], limits: Limits, hooks: tuple[Hooks, ...], output: Any
+) -> None:
+    def made() -> Agent[Any, Any]:
+        known = [look, pay, send, fail]
+        return agents(model=script(*turns, "no", "7"), limits=limits, hooks=hooks, output=output, tools=known)
+
+    async def main() -> None:
+        store = MemoryStore()
+        await store.open()
+        async with Worker(store, {"outer": made()}) as worker:
+            result = await worker.run("outer", RunInput(user("go")), on_request=agree)
+            records = await worker.records(result.run_id)
+        assert result.status in ("done", "incomplete", "failed")
+        assert replay(result.run_id, made(), records).differences == ()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [["inner"], ["hang", "inner", "look"], ["fail", "hang", "fail", "inner"], ["send", "hang"]],
+    ids=lambda calls: " ".join(calls),
+)
+def test_a_run_that_was_cancelled_is_commanded_again_too(calls: list[str]) -> None:
+    def made() -> Agent[Any, Any]:
+        first = [call(name, {"input": "go"} if name == "inner" else {}) for name in calls]
+        return agents(
+            inner_turns=[[call("look"), call("hang")]],
+            inner_tools=[look, hang],
+            model=script(first, "done"),
+            tools=[look, send, hang, fail],
+        )
+
+    async def main() -> None:
+        store = MemoryStore()
+        await store.open()
+        async with Worker(store, {"outer": made()}, poll=0.001) as worker:
+            running = asyncio.create_task(worker.run("outer", RunInput(user("go"))))
+            async with asyncio.timeout(20):
+                while not (found := await store.entries()) or not any(
+                    b'"hang"' in row.body and row.type == "tool.intended" for row in await store.rows(found[0].run_id)
+                ):
+                    await asyncio.sleep(0.002)
+            await store.post(found[0].run_id, "cancel", b'{"by":"eve"}')
+            assert (await running).status == "cancelled"
+            records = await worker.records(found[0].run_id)
+        for length in range(1, len(records) + 1):
+            assert feed(made(), records[:length]).differences == [], length
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -120,6 +213,13 @@ def test_what_a_model_is_asked_with_differs_and_does_not_stop_a_run(
     assert (op, recorded.startswith(expected[1]), now.startswith(expected[2]), blocks) == (
         expected[0], True, True, expected[3],
     )  # fmt: skip
+
+
+def test_a_tool_that_is_gone_since_it_was_called_is_told_of_at_its_call() -> None:
+    renamed = tool(effect="once", name="pay2")(pay.function)  # pyright: ignore[reportAttributeAccessIssue]
+    found = replayed(agents(), agents(tools=[look, renamed, send]))
+    gone = found.differences[1]  # the model is asked with other tools, before
+    assert gone[1:] == ("t1.1", "tool 'pay'", "a refusal of that call", False)
 
 
 def test_a_change_of_many_turns_is_told_once() -> None:
@@ -288,6 +388,26 @@ def test_an_answer_about_one_tool_is_none_about_another() -> None:
 
     renamed = tool(effect="read", name="send2")(send.function)  # pyright: ignore[reportAttributeAccessIssue]
     assert first(replayed(asking(send), asking(renamed), input="go"))[1:] == ("tool 'send'", "tool 'send2'", True)
+
+
+def test_a_call_under_way_of_a_tool_that_is_gone_is_not_taken_for_one_that_was_never_made() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await store.open()
+        model = script([call("send")], "done")
+        async with Worker(store, {"a": Agent("a", model, tools=[send])}) as worker:
+            run_id = (await worker.run("a", RunInput(user("go")))).run_id
+        await answered(store)
+        async with Worker(store, {"a": Agent("a", model, tools=[look])}, poll=0.001) as worker:
+            worker.start()
+            assert await until(store, run_id, "blocked") == "blocked"
+            assert "'t1.0' as tool 'send', and this code commands a refusal" in (await worker.result(run_id)).describe()
+        async with Worker(store, {"a": Agent("a", model, tools=[send])}, poll=0.001) as worker:
+            worker.start()
+            await store.post(run_id, "resume", b"{}")
+            assert await until(store, run_id, "done") == "done"
+
+    asyncio.run(main())
 
 
 def test_a_run_that_ended_a_process_too_often_is_tried_again_when_somebody_says_so() -> None:
