@@ -25,6 +25,7 @@ async def dies_at(folder: Path, at: str) -> None:
     await ended_by_another(path, sink)
 
 
+@pytest.mark.case("C112", "C043")
 @pytest.mark.parametrize("name", BODIES)
 def test_a_run_whose_process_dies_in_a_body_is_ended_by_another(tmp_path: Path, name: str) -> None:
     points = [f"body {name} 1 {when}" for when in ("before", "after")]
@@ -38,6 +39,7 @@ def test_a_run_whose_process_dies_while_a_model_is_asked_is_ended_by_another(tmp
     asyncio.run(at_each(points, dies_at, tmp_path))
 
 
+@pytest.mark.case("C112")
 def test_a_mail_that_nobody_can_ask_about_is_told_as_unknown(tmp_path: Path) -> None:
     async def main(when: str) -> str:
         path, sink = tmp_path / f"{when}.db", Sink(tmp_path / when)
@@ -73,6 +75,7 @@ def test_a_run_that_waits_when_its_process_dies_is_only_in_the_store_and_goes_on
     asyncio.run(main())
 
 
+@pytest.mark.case("C064")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_process_that_dies_while_it_answers_has_answered_once_or_not_at_all(tmp_path: Path, when: str) -> None:
     async def main() -> None:

@@ -247,6 +247,7 @@ def test_an_answer_to_a_request_that_was_answered_otherwise_meanwhile_is_left() 
     assert asyncio.run(main()) == "done"
 
 
+@pytest.mark.case("C071")
 def test_a_request_that_nobody_answers_in_time_settles_its_call_as_expired() -> None:
     def soon() -> str:
         return (dt.datetime.now(dt.UTC) + dt.timedelta(seconds=0.05)).isoformat()
