@@ -15,6 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.acceptance.playback import APIS, Turn, check, example, model, say
+from tests.acceptance.test_cases import OPAQUE
+from tests.unit.provider.server import Answer as ServerAnswer
+from tests.unit.provider.server import Server
+from tests.unit.provider.server import answer as http_answer
 
 from ferrule import Agent, Answer, Context, RunResult, ToolResult, image, tool
 from ferrule.agent.loop import Limits, RunInput
@@ -508,3 +513,56 @@ def test_a_run_whose_tool_suspends_parks_and_goes_on_after_the_answer(tmp_path: 
         return await answered(path, a, asked, "done", data={"name": "Eve"})
 
     assert outputs(asyncio.run(main())) == ["it is Eve"]
+
+
+# -- what a provider said, after a restart ----------------------------------------------------------------------
+
+
+async def over_a_restart(
+    path: Path, api: str, asking: Any, answers: Sequence[ServerAnswer]
+) -> tuple[RunResult[Any], list[Any]]:
+    """A run that waits for approvals in one process and goes on in the next, against one server."""
+    async with Server(*answers) as server:
+
+        def made() -> Agent[Any, Any]:
+            return Agent("a", model(api, server.url), tools=[asking, free])
+
+        run_id = (await started(path, made())).run_id
+        while waiting := await open_requests(path, run_id):
+            async with process(path, made()) as (store, worker):
+                for asked in waiting:
+                    await answer(store, asked)
+                await stands(store, run_id, "suspended", "done")
+                result = await worker.result(run_id)
+        for request in server.asked:
+            check(api, request)
+        return result, server.asked
+
+
+@pytest.mark.case("C050")
+@pytest.mark.parametrize("api", OPAQUE)
+def test_what_a_provider_signed_goes_back_unchanged_after_a_restart(tmp_path: Path, api: str) -> None:
+    @tool(effect="read", approval=True)
+    async def get_weather(city: str) -> str:
+        """Current weather of a city."""
+        return f"rain in {city}"
+
+    answers = [http_answer(example(api, "response-tool-calls.json")), say(api, Turn("ok"))]
+    result, asked = asyncio.run(over_a_restart(tmp_path / "runs.db", api, get_weather, answers))
+    signature, times = OPAQUE[api]
+    assert (result.status, len(asked)) == ("done", 2)
+    assert asked[1].body.decode().count(signature) == times
+
+
+@pytest.mark.case("C049")
+@pytest.mark.parametrize("api", APIS)
+def test_an_id_that_comes_again_for_another_tool_keeps_both_results_over_a_restart(tmp_path: Path, api: str) -> None:
+    @tool(effect="read", approval=True)
+    async def find(q: str) -> str:
+        """Find something, when somebody agrees."""
+        return f"found {q}"
+
+    turns = [Turn(calls=[("X", "free", "{}")]), Turn(calls=[("X", "find", '{"q": "y"}')]), Turn("ok")]
+    result, asked = asyncio.run(over_a_restart(tmp_path / "runs.db", api, find, [say(api, t) for t in turns]))
+    assert outputs(result) == ["did free", "found y"]
+    assert all(text in asked[-1].body.decode() for text in outputs(result))
