@@ -290,8 +290,29 @@ class NonDeterminism(FerruleError):
 
     A run that meets this is `blocked`, never failed.
 
+    Args:
+        seq: The record.
+        op: The command it is about, with its path; "" for the end of the run.
+        recorded: What the record tells.
+        now: What this code commands in its place.
+
     Since 0.1.
     """
+
+    def __init__(self, seq: int, op: str, recorded: str, now: str) -> None:
+        """Say both sides."""
+        what = f"tells of {op!r} as {recorded}" if op else f"tells of {recorded}"
+        super().__init__(
+            f"record {seq} {what}, and this code commands {now} there. Put the code back that the run was made with."
+        )
+        self.seq = seq
+        self.op = op
+        self.recorded = recorded
+        self.now = now
+
+    def __reduce__(self) -> tuple[type[NonDeterminism], tuple[int, str, str, str]]:
+        """Copy and pickle by the arguments, not by the text made of them."""
+        return type(self), (self.seq, self.op, self.recorded, self.now)
 
 
 class SessionBusy(FerruleError):

@@ -17,7 +17,7 @@ from ferrule.content import Part, describe_part, file, is_part_dict, normalize_p
 from ferrule.errors import ContentPartError, RequestError, UsageError
 from ferrule.exception import classify, describe_exception
 from ferrule.redact import scrub
-from ferrule.strict_json import Codec, clean, is_a, kind_of, register, text_of
+from ferrule.strict_json import Codec, Opaque, clean, is_a, kind_of, register, text_of
 from ferrule.suspension import Request
 
 Status = Literal["done", "failed", "suspended"]
@@ -59,6 +59,10 @@ class Failure:
             raise UsageError(f"unknown failure code {self.code!r}. Use one of {', '.join(sorted(FAILURE_CODES))}.")
         if self.type is not None and not is_a(self.type, str):
             raise UsageError(f"type of a failure must be a str or None, not {kind_of(self.type)}.")
+        for name in ("code", "type"):  # a member of an enum would not come back from a store, and the result neither
+            text: str | None = getattr(self, name)
+            if text is not None and type(text) is not str:
+                object.__setattr__(self, name, clean(text))
         if self.retryable is None:
             object.__setattr__(self, "retryable", self.code in RETRYABLE)
         elif type(self.retryable) is not bool:
@@ -66,6 +70,8 @@ class Failure:
         if self.retry_after is not None and not _is_seconds(self.retry_after):
             shown = self.retry_after if is_a(self.retry_after, float) else kind_of(self.retry_after)
             raise UsageError(f"retry_after of a failure must be a finite number of seconds from 0, not {shown}.")
+        if self.retry_after is not None and type(self.retry_after) not in (int, float):
+            object.__setattr__(self, "retry_after", float(self.retry_after))
 
 
 def _is_seconds(value: object) -> bool:
@@ -501,23 +507,49 @@ def _boundary(result: ToolResult) -> Any:
 
 
 def _fields(result: ToolResult) -> dict[str, Any]:
-    found: dict[str, Any] = {"output": result.output, "is_error": result.is_error}
-    if result.metadata is not None:
-        found["metadata"] = result.metadata
+    """What is stored, short things first: how a call ended must not be lost where the bounds cut the rest."""
+    found: dict[str, Any] = {"is_error": result.is_error, "output": result.output}
+    f = result.failure
+    if f is not None:
+        found["failure"] = [f.code, f.type, f.retryable, f.retry_after]
     if result.parts is not None:
         found["parts"] = result.parts
-    if result.failure is not None:
-        f = result.failure
-        found["failure"] = [f.code, f.type, f.retryable, f.retry_after, f.details]
+    metadata = result.metadata
+    if metadata is not None:
+        found["metadata"] = {"pending": metadata["pending"], **metadata} if "pending" in metadata else metadata
     if type(result.value) is not str or result.value != result.output:  # a value that is the output is stored once
         found["value"] = result.value
+    if f is not None and f.details is not None:
+        found["details"] = f.details
     return found
 
 
 def _from_fields(found: dict[str, Any]) -> ToolResult:
-    failure = Failure(*found["failure"]) if "failure" in found else None
-    value = found["value"] if "value" in found else found["output"]
-    return ToolResult(found["output"], found["is_error"], found.get("metadata"), found.get("parts"), value, failure)
+    output, metadata, told = found["output"], found.get("metadata"), found.get("failure")
+    parts: Any = found.get("parts")
+    details = [found["details"]] if "details" in found else []
+    failure = None if told is None or type(told) is Opaque else Failure(*told, *details)
+    value = found.get("value", output)
+    if type(output) is Opaque:
+        output = _left_out(output)
+    if type(metadata) is Opaque:
+        metadata = {"…": metadata}
+    if type(parts) is Opaque:
+        parts = [parts]
+    if type(parts) is list:
+        parts = [_whole(part) for part in cast("list[Any]", parts)]
+    return ToolResult(output, found["is_error"], metadata, parts, value, failure)
+
+
+def _whole(part: Any) -> Any:
+    """A part, or a text in its place that says what the bounds cut."""
+    values: Iterable[Any] = cast("dict[str, Any]", part).values() if is_a(part, dict) else (part,)
+    cut = next((v for v in values if type(v) is Opaque), None)
+    return cast("Any", part) if cut is None else {"type": "text", "text": _left_out(cut)}
+
+
+def _left_out(cut: Opaque) -> str:
+    return f"[{cut.type}: {cut.text}]"
 
 
 register(ToolResult, Codec("$result", _boundary, _fields, _from_fields))

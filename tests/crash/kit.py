@@ -19,12 +19,14 @@ import ferrule
 from ferrule import RunResult
 from ferrule.agent.loop import RunInput
 from ferrule.errors import AnswerRefused, LeaseLost
+from ferrule.journal.postgres import PostgresStore
 from ferrule.journal.sqlite import SqliteStore
-from ferrule.journal.store import Entry
+from ferrule.journal.store import Entry, Store
 from ferrule.message import ModelMessage, ToolMessage, user
 from ferrule.runtime.worker import Worker
 
 T = TypeVar("T")
+Site = Callable[[Path], tuple[str, Sink]]  # from a folder to a store's place, and what happens outside of it
 
 ALL = os.environ.get("CRASH") == "all"  # what `make crash` tries beyond `make test`
 LEASE = 1.0
@@ -49,6 +51,12 @@ def script(name: str) -> list[Any]:
     return [*turns, "all is done"]
 
 
+def store_at(place: str) -> Store:
+    """The store at a place: the path of a file, or a server and a schema, `DSN#SCHEMA`."""
+    server, _, schema = place.partition("#")
+    return PostgresStore(server, schema=schema) if schema else SqliteStore(place)
+
+
 async def until(what: Callable[[], Awaitable[T | None]], limit: float = LIMIT) -> T:
     """The first thing that is not None."""
     async with asyncio.timeout(limit):
@@ -64,9 +72,9 @@ async def the_run(store: Any) -> Entry | None:
     return found[0] if found else None
 
 
-async def attended(store: SqliteStore, sink: Sink, turns: list[Any], *, answers: bool = True) -> RunResult[Any]:
+async def attended(place: str, sink: Sink, turns: list[Any], *, answers: bool = True) -> RunResult[Any]:
     """What a worker makes of the run, with a person who answers whatever is asked."""
-    made = app(store, sink, turns)
+    made = app(store_at(place), sink, turns)
     await made.store.open()
     try:
         async with Worker(made.store, made.agents, lease=LEASE, poll=0.02) as worker:
@@ -139,12 +147,12 @@ class Victim:
 
 @contextlib.asynccontextmanager
 async def victim(
-    store: Path, sink: Sink, at: str = "", *, by: str = "KILL", turns: str = "all", mode: str = "run"
+    place: str, sink: Sink, at: str = "", *, by: str = "KILL", turns: str = "all", mode: str = "run"
 ) -> AsyncGenerator[Victim]:
     """A process that drives the run, until it dies at a point."""
     env = {**os.environ, "CRASH_AT": at, "CRASH_BY": by, "CRASH_SINK": str(sink.path)}
     env["PYTHONPATH"] = os.pathsep.join([str(Path(ferrule.__file__).parents[1]), str(ROOT)])
-    argv = [sys.executable, "-m", "tests.crash.victim", str(store), str(sink.path), turns, mode]
+    argv = [sys.executable, "-m", "tests.crash.victim", place, str(sink.path), turns, mode]
     process = await asyncio.create_subprocess_exec(*argv, env=env, cwd=ROOT, stderr=asyncio.subprocess.PIPE)
     try:
         yield Victim(process)
@@ -155,8 +163,8 @@ async def victim(
 
 
 @contextlib.asynccontextmanager
-async def opened(path: Path) -> AsyncGenerator[SqliteStore]:
-    store = SqliteStore(path)
+async def opened(place: str) -> AsyncGenerator[Store]:
+    store = store_at(place)
     await store.open()
     try:
         yield store
@@ -164,7 +172,7 @@ async def opened(path: Path) -> AsyncGenerator[SqliteStore]:
         await store.close()
 
 
-async def assert_holds(store: SqliteStore, pid: int) -> Entry:
+async def assert_holds(store: Store, pid: int) -> Entry:
     """That the run is held by a process, dead or alive."""
     entry = await the_run(store)
     assert entry is not None
@@ -175,10 +183,10 @@ async def assert_holds(store: SqliteStore, pid: int) -> Entry:
     return entry
 
 
-async def ended_by_another(path: Path, sink: Sink, turns: list[Any] = TURNS) -> RunResult[Any]:
+async def ended_by_another(place: str, sink: Sink, turns: list[Any] = TURNS) -> RunResult[Any]:
     """The run, after a second worker has gone on with it to its end."""
-    result = await attended(SqliteStore(path), sink, turns)
-    async with opened(path) as store:
+    result = await attended(place, sink, turns)
+    async with opened(place) as store:
         await assert_accounted(store, sink, result, turns)
     return result
 
@@ -189,10 +197,10 @@ async def at_each(points: Sequence[str], one: Callable[[Path, str], Awaitable[No
 
     async def tried(n: int, at: str) -> None:
         async with some:
-            place = folder / str(n)
-            place.mkdir()
+            own = folder / str(n)
+            own.mkdir()
             try:
-                await one(place, at)
+                await one(own, at)
             except BaseException as error:
                 error.add_note(f"at: {at}")
                 raise
@@ -202,7 +210,7 @@ async def at_each(points: Sequence[str], one: Callable[[Path, str], Awaitable[No
             group.create_task(tried(n, at))
 
 
-async def assert_accounted(store: SqliteStore, sink: Sink, result: RunResult[Any], turns: list[Any]) -> None:
+async def assert_accounted(store: Store, sink: Sink, result: RunResult[Any], turns: list[Any]) -> None:
     """That the run is done, nothing of it is lost, and nothing happened more often than its effect class allows."""
     assert (result.status, result.output) == ("done", "all is done"), result
     rows = await store.rows(result.run_id)
@@ -213,7 +221,7 @@ async def assert_accounted(store: SqliteStore, sink: Sink, result: RunResult[Any
     assert_effects(sink)
 
 
-async def assert_settled_once(store: SqliteStore, run_id: str) -> None:
+async def assert_settled_once(store: Store, run_id: str) -> None:
     async with Worker(store, {}) as reader:
         records = await reader.records(run_id)
     ends = Counter(r.body["op"] for r in records if r.type == "tool.settled" and r.body.get("retry_in") is None)

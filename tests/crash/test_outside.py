@@ -8,13 +8,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.crash.kit import LEASE, attended, ended_by_another, opened, script, the_run, until, victim
+from tests.crash.kit import LEASE, Site, attended, ended_by_another, opened, script, store_at, the_run, until, victim
 from tests.crash.world import Sink, app, asked
 
 from ferrule import RunResult
 from ferrule.agent.loop import RunInput
 from ferrule.journal.record import Record
-from ferrule.journal.sqlite import SqliteStore
 from ferrule.message import ToolMessage, user
 from ferrule.runtime.worker import Worker
 
@@ -22,9 +21,9 @@ HELD = [[asked("hold", 1), asked("ask", 2)], "all is done"]
 
 
 @asynccontextmanager
-async def two_live_runs(path: Path, sink: Sink) -> AsyncGenerator[tuple[Worker, str, str]]:
+async def two_live_runs(place: str, sink: Sink) -> AsyncGenerator[tuple[Worker, str, str]]:
     """Two runs in one worker, each in a turn in which one call goes on and another waits for an answer."""
-    made = app(SqliteStore(path), sink, HELD)
+    made = app(store_at(place), sink, HELD)
     await made.store.open()
     try:
         async with Worker(made.store, made.agents, lease=LEASE, poll=0.02) as worker:
@@ -55,8 +54,8 @@ async def over(worker: Worker, run_id: str) -> RunResult[object]:
     return await until(ended)
 
 
-async def from_outside(path: Path, sink: Sink, what: str) -> None:
-    async with victim(path, sink, mode=what) as other:
+async def from_outside(place: str, sink: Sink, what: str) -> None:
+    async with victim(place, sink, mode=what) as other:
         said = await other.ended()
         assert other.process.returncode == 0, said
 
@@ -65,11 +64,13 @@ async def of_type(worker: Worker, run_id: str, type: str) -> list[Record]:
     return [record for record in await worker.records(run_id) if record.type == type]
 
 
-def test_an_answer_from_another_process_during_a_live_turn_is_acted_on_and_stops_nobody(tmp_path: Path) -> None:
+def test_an_answer_from_another_process_during_a_live_turn_is_acted_on_and_stops_nobody(
+    site: Site, tmp_path: Path
+) -> None:
     async def main() -> None:
-        path, sink = tmp_path / "runs.db", Sink(tmp_path / "sink")
-        async with opened(path) as store, two_live_runs(path, sink) as (worker, one, other):
-            await from_outside(path, sink, f"answer {one}")
+        place, sink = site(tmp_path)
+        async with opened(place) as store, two_live_runs(place, sink) as (worker, one, other):
+            await from_outside(place, sink, f"answer {one}")
             states = [(await store.entry(run_id)) for run_id in (one, other)]
             assert [e.state if e else "" for e in states] == ["running", "running"]
             sink.gate.touch()
@@ -87,17 +88,19 @@ def test_an_answer_from_another_process_during_a_live_turn_is_acted_on_and_stops
     asyncio.run(main())
 
 
-def test_a_cancellation_from_another_process_during_a_live_turn_ends_that_run_and_no_other(tmp_path: Path) -> None:
+def test_a_cancellation_from_another_process_during_a_live_turn_ends_that_run_and_no_other(
+    site: Site, tmp_path: Path
+) -> None:
     async def main() -> None:
-        path, sink = tmp_path / "runs.db", Sink(tmp_path / "sink")
-        async with opened(path) as store, two_live_runs(path, sink) as (worker, one, other):
-            await from_outside(path, sink, f"cancel {one}")
+        place, sink = site(tmp_path)
+        async with opened(place) as store, two_live_runs(place, sink) as (worker, one, other):
+            await from_outside(place, sink, f"cancel {one}")
             assert (await over(worker, one)).status == "cancelled"
             assert [r.body["by"] for r in await of_type(worker, one, "cancel.requested")] == ["eve"]
             assert await store.letters(one) == []
             assert [r.run_id for r in await store.requests()] == [other]
             sink.gate.touch()
-            await from_outside(path, sink, f"answer {other}")
+            await from_outside(place, sink, f"answer {other}")
             assert (await over(worker, other)).status == "done"
             assert await of_type(worker, other, "cancel.requested") == []
 
@@ -115,20 +118,20 @@ def test_a_cancellation_from_another_process_during_a_live_turn_ends_that_run_an
     ],
 )
 def test_a_run_that_is_cancelled_after_its_process_died_says_what_became_of_its_calls(
-    tmp_path: Path, at: str, told: str
+    site: Site, tmp_path: Path, at: str, told: str
 ) -> None:
     name = "inner" if at == "body pay 3 after" else at.split(" ")[1]
 
     async def main() -> None:
-        path, sink = tmp_path / "runs.db", Sink(tmp_path / "sink")
-        async with victim(path, sink, at) as first:
+        place, sink = site(tmp_path)
+        async with victim(place, sink, at) as first:
             await first.killed()
-        async with opened(path) as store:
+        async with opened(place) as store:
             entry = await the_run(store)
             assert entry is not None
-            await from_outside(path, sink, f"cancel {entry.run_id}")
+            await from_outside(place, sink, f"cancel {entry.run_id}")
             before = len(sink.lines())
-            result = await attended(SqliteStore(path), sink, script("all"))
+            result = await attended(place, sink, script("all"))
             assert len(sink.lines()) == before
             assert result.status == "cancelled"
             said = [m.output for m in result.messages if isinstance(m, ToolMessage) and m.call.name == name][-1]
@@ -141,12 +144,12 @@ def test_a_run_that_is_cancelled_after_its_process_died_says_what_became_of_its_
 
 
 def test_the_process_of_a_body_ends_with_the_process_that_made_the_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        path, sink = tmp_path / "runs.db", Sink(tmp_path / "sink")
+        place, sink = site(tmp_path)
         monkeypatch.setenv("CRASH_SINK", str(sink.path))
-        async with victim(path, sink, turns="printed") as first:
+        async with victim(place, sink, turns="printed") as first:
 
             async def begun() -> int | None:
                 return next((line.pid for line in sink.lines()), None)
@@ -161,7 +164,7 @@ def test_the_process_of_a_body_ends_with_the_process_that_made_the_call(
             await until(gone)
             assert not sink.happened("printed", 1)
             sink.gate.touch()
-        await ended_by_another(path, sink, script("printed"))
+        await ended_by_another(place, sink, script("printed"))
 
     asyncio.run(main())
 

@@ -10,7 +10,7 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
-from tests.crash.kit import ALL, assert_holds, at_each, ended_by_another, opened, script, the_run, until, victim
+from tests.crash.kit import ALL, Site, assert_holds, at_each, ended_by_another, opened, script, the_run, until, victim
 from tests.crash.world import Sink
 
 RUNS = 200 if ALL else 25
@@ -26,9 +26,9 @@ class Figures(NamedTuple):
     again: int  # bodies that were begun more than once for one call
 
 
-async def killed_at(path: Path, sink: Sink, turns: str, lines: int) -> bool:
+async def killed_at(place: str, sink: Sink, turns: str, lines: int) -> bool:
     """Kill a process when its tools have told so many lines; whether it held the run then."""
-    async with victim(path, sink, turns=turns) as one, opened(path) as store:
+    async with victim(place, sink, turns=turns) as one, opened(place) as store:
 
         async def far() -> bool | None:
             entry = await the_run(store)
@@ -48,18 +48,19 @@ async def killed_at(path: Path, sink: Sink, turns: str, lines: int) -> bool:
         return True
 
 
-async def one_run(folder: Path, seed: int) -> Figures:
+async def one_run(site: Site, folder: Path, seed: int) -> Figures:
     random = Random(seed)
-    path, sink, turns = folder / "runs.db", Sink(folder / "sink"), f"mixed {seed}"
+    place, sink = site(folder)
+    turns = f"mixed {seed}"
     kills, lines = 0, 0
     for _ in range(random.randint(1, 3)):
         lines = random.randint(max(lines, len(sink.lines())) + 1, 145)
-        if not await killed_at(path, sink, turns, lines):
+        if not await killed_at(place, sink, turns, lines):
             break
         kills += 1
         if len(sink.lines()) > 140:
             break
-    await ended_by_another(path, sink, script(turns))
+    await ended_by_another(place, sink, script(turns))
     told = Counter((line.kind, line.tool, line.n) for line in sink.lines())
     effects = sum(n for (kind, *_), n in told.items() if kind == "effect")
     return Figures(kills, kills == 0, effects, sum(kind == "begin" and n > 1 for (kind, *_), n in told.items()))
@@ -67,12 +68,12 @@ async def one_run(folder: Path, seed: int) -> Figures:
 
 @pytest.mark.case("C061", "C043")
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_a_run_of_mixed_calls_survives_being_killed_at_random_moments(tmp_path: Path, group: int) -> None:
+def test_a_run_of_mixed_calls_survives_being_killed_at_random_moments(site: Site, tmp_path: Path, group: int) -> None:
     seeds = [str(seed) for seed in range(RUNS) if seed % GROUPS == group]
     figures: list[Figures] = []
 
     async def one(folder: Path, seed: str) -> None:
-        figures.append(await one_run(folder, int(seed)))
+        figures.append(await one_run(site, folder, int(seed)))
 
     began = time.monotonic()
     asyncio.run(at_each(seeds, one, tmp_path))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.crash.kit import ALL, assert_holds, at_each, ended_by_another, opened, the_run, victim
-from tests.crash.world import Sink
+from tests.crash.kit import ALL, Site, assert_holds, at_each, ended_by_another, opened, the_run, victim
 
 TYPES: dict[str, tuple[list[int], int]] = {  # which of each in any case, and how many the run has
     "run.started": ([1], 1),
@@ -24,12 +24,12 @@ TYPES: dict[str, tuple[list[int], int]] = {  # which of each in any case, and ho
 }
 
 
-async def dies_at(folder: Path, at: str) -> None:
+async def dies_at(site: Site, folder: Path, at: str) -> None:
     """One process dies at a point, another ends its run."""
-    path, sink = folder / "runs.db", Sink(folder / "sink")
-    async with victim(path, sink, at) as first:
+    place, sink = site(folder)
+    async with victim(place, sink, at) as first:
         await first.killed()
-        async with opened(path) as store:
+        async with opened(place) as store:
             entry = await the_run(store)
             if at == "record run.started 1 before":
                 assert entry is None
@@ -37,15 +37,15 @@ async def dies_at(folder: Path, at: str) -> None:
                 assert entry.worker is None  # the batch that held the record let go of the run
             else:
                 await assert_holds(store, first.pid)
-    await ended_by_another(path, sink)
+    await ended_by_another(place, sink)
 
 
 @pytest.mark.parametrize("type", TYPES)
-def test_a_run_whose_process_dies_at_a_record_is_ended_by_another(tmp_path: Path, type: str) -> None:
+def test_a_run_whose_process_dies_at_a_record_is_ended_by_another(site: Site, tmp_path: Path, type: str) -> None:
     some, all = TYPES[type]
     points = [f"record {type} {n} {when}" for n in (range(1, all + 1) if ALL else some) for when in ("before", "after")]
-    asyncio.run(at_each(points, dies_at, tmp_path))
+    asyncio.run(at_each(points, partial(dies_at, site), tmp_path))
 
 
-def test_a_run_whose_process_dies_when_it_has_taken_it_is_ended_by_another(tmp_path: Path) -> None:
-    asyncio.run(at_each(["record run.taken 1 after"], dies_at, tmp_path))
+def test_a_run_whose_process_dies_when_it_has_taken_it_is_ended_by_another(site: Site, tmp_path: Path) -> None:
+    asyncio.run(at_each(["record run.taken 1 after"], partial(dies_at, site), tmp_path))

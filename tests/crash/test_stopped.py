@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.crash.kit import (
     BOTH,
     LEASE,
+    Site,
     Victim,
     assert_accounted,
     assert_holds,
@@ -21,29 +22,28 @@ from tests.crash.kit import (
 )
 from tests.crash.world import Line, Sink
 
-from ferrule.journal.sqlite import SqliteStore
-from ferrule.journal.store import Row
+from ferrule.journal.store import Row, Store
 
 INTENDED = "record tool.intended 1 after"  # both calls have been recorded, and neither has begun
 
 
-async def taken(store: SqliteStore) -> Row | None:
+async def taken(store: Store) -> Row | None:
     """The record of a takeover."""
     entry = await the_run(store)
     assert entry is not None
     return next((row for row in await store.rows(entry.run_id) if row.type == "run.taken"), None)
 
 
-async def taken_over(first: Victim, path: Path, sink: Sink, *, ends: bool) -> list[Line]:
+async def taken_over(first: Victim, place: str, sink: Sink, *, ends: bool) -> list[Line]:
     """Stop a process, let another take its run and get as far as it may; what the first did after it went on.
 
     `ends` says whether a body is to come to its end there.
     """
-    async with opened(path) as store:
+    async with opened(place) as store:
         await first.stopped()
         holder = (await assert_holds(store, first.pid)).worker or ""
         beat = time.time() - (await store.workers())[holder][0]
-        second = asyncio.create_task(attended(SqliteStore(path), sink, BOTH))
+        second = asyncio.create_task(attended(place, sink, BOTH))
         try:
 
             async def tried() -> bool | None:  # the other call of the turn need not wait
@@ -74,30 +74,30 @@ async def taken_over(first: Victim, path: Path, sink: Sink, *, ends: bool) -> li
     return told
 
 
-def test_a_process_that_goes_on_after_its_lease_starts_no_effect_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_process_that_goes_on_after_its_lease_starts_no_effect_and_writes_nothing(site: Site, tmp_path: Path) -> None:
     async def main() -> None:
-        path, sink = tmp_path / "runs.db", Sink(tmp_path / "sink")
-        async with victim(path, sink, INTENDED, by="STOP", turns="both") as first:
-            assert await taken_over(first, path, sink, ends=False) == []
+        place, sink = site(tmp_path)
+        async with victim(place, sink, INTENDED, by="STOP", turns="both") as first:
+            assert await taken_over(first, place, sink, ends=False) == []
             assert {line.pid for line in sink.lines()}.isdisjoint({first.pid})
 
     asyncio.run(main())
 
 
-def test_a_body_that_stood_still_may_end_and_is_not_made_again_beside_it(tmp_path: Path) -> None:
+def test_a_body_that_stood_still_may_end_and_is_not_made_again_beside_it(site: Site, tmp_path: Path) -> None:
     async def main() -> None:
-        path, sink = tmp_path / "runs.db", Sink(tmp_path / "sink")
-        async with victim(path, sink, "body pay 1 before", by="STOP", turns="both") as first:
-            told = await taken_over(first, path, sink, ends=True)
+        place, sink = site(tmp_path)
+        async with victim(place, sink, "body pay 1 before", by="STOP", turns="both") as first:
+            told = await taken_over(first, place, sink, ends=True)
             assert ["effect", "end"] == [line.kind for line in told if line.tool == "pay"]
 
     asyncio.run(main())
 
 
-def test_a_process_that_stood_still_takes_its_own_run_again_when_nobody_else_has(tmp_path: Path) -> None:
+def test_a_process_that_stood_still_takes_its_own_run_again_when_nobody_else_has(site: Site, tmp_path: Path) -> None:
     async def main() -> None:
-        path, sink = tmp_path / "runs.db", Sink(tmp_path / "sink")
-        async with victim(path, sink, INTENDED, by="STOP", turns="both") as first, opened(path) as store:
+        place, sink = site(tmp_path)
+        async with victim(place, sink, INTENDED, by="STOP", turns="both") as first, opened(place) as store:
             await first.stopped()
             holder = (await assert_holds(store, first.pid)).worker or ""
 
@@ -110,7 +110,7 @@ def test_a_process_that_stood_still_takes_its_own_run_again_when_nobody_else_has
             assert "was let go" in said
             assert first.process.returncode == 0, said
             # Nobody else can tell whether the process that is still there has done it: the deadline and a lease pass.
-            result = await attended(SqliteStore(path), sink, BOTH)
+            result = await attended(place, sink, BOTH)
             await assert_accounted(store, sink, result, BOTH)
 
     asyncio.run(main())

@@ -13,28 +13,28 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.crash.kit import attended, script
+from tests.crash.kit import attended, script, store_at
 from tests.crash.world import Sink, decide, stored
 
-from ferrule.journal.sqlite import SqliteStore
 from ferrule.runtime.inbox import Inbox
 from ferrule.strict_json import dumps
 
 
-async def main(store: str, sink: str, turns: str, mode: str) -> None:
-    place, told = SqliteStore(store), Sink(Path(sink))
+async def main(place: str, sink: str, turns: str, mode: str) -> None:
+    told = Sink(Path(sink))
     word, _, run_id = mode.partition(" ")
     if word in ("run", "alone"):
         await attended(place, told, script(turns), answers=word == "run")
         return
-    await place.open()
+    store = store_at(place)
+    await store.open()
     if word == "cancel":
-        assert await place.post(run_id, "cancel", dumps({"by": "eve"}))
+        assert await store.post(run_id, "cancel", dumps({"by": "eve"}))
     else:
-        inbox = Inbox(stored(place))
+        inbox = Inbox(stored(store))
         for request in await inbox.requests(run_id=run_id or None):
             await inbox.answer(request.request_id, decide(request, told), by="eve", channel="test")
-    await place.close()
+    await store.close()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import os
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -325,5 +326,30 @@ def test_bytes_that_are_gone_are_told_as_gone() -> None:
             await import_run(other, gone)
             assert await file_of(other, run_id) == gone
             assert await other.blob(DIGEST) is None
+
+    asyncio.run(main())
+
+
+def test_a_fork_goes_elsewhere_with_all_the_records_and_bytes_that_it_shares(make: Make) -> None:
+    async def main() -> None:
+        store, other = make(), MemoryStore()
+        made = app(store)
+        origin = await waiting(store)
+        async with made.working(takes=False) as worker:
+            at = next(row.seq for row in await store.rows(origin) if row.type == "tool.settled")
+            fork = await worker.fork(origin, at=at)
+            shared = [row for row in await store.rows(origin) if 1 < row.seq <= at]
+            assert await store.remove_blobs(time.time() + 60) == 0
+            lines = await file_of(store, fork.run_id)
+            before = await worker.records(fork.run_id)
+        async with opened(other):
+            _, new = await import_run(other, lines)
+            assert new
+            assert [row for row in await other.rows(fork.run_id) if 1 < row.seq <= at] == shared
+            assert await other.blob(DIGEST) == BLOB
+            async with app(other).working(takes=False) as worker:
+                assert [r.body for r in await worker.records(fork.run_id)] == [r.body for r in before]
+        async with opened(store):
+            assert await import_run(store, lines) == ((await import_run(store, lines))[0], False)
 
     asyncio.run(main())

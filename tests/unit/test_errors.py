@@ -40,7 +40,10 @@ CLASSES = {
     for name, cls in vars(errors).items()
     if inspect.isclass(cls) and issubclass(cls, Exception) and cls is not FerruleError
 }
-SPECIAL = ("UnsupportedPartError", "JSONSyntaxError", "ModelError", "SessionBusy", "AnswerRefused", "AlreadyAnswered")
+SPECIAL = (
+    "UnsupportedPartError", "JSONSyntaxError", "ModelError", "SessionBusy", "AnswerRefused", "AlreadyAnswered",
+    "NonDeterminism",
+)  # fmt: skip
 
 
 def test_the_tree_is_the_documented_one() -> None:
@@ -86,6 +89,7 @@ def test_a_syntax_error_tells_its_place_where_it_is_known() -> None:
         JSONSyntaxError("Expecting value", 3, 7),
         ModelError("x", provider="p", status=429, code="c", request_id="r", retryable=True, retry_after=1.5),
         errors.SessionBusy("run_1", "running"),
+        errors.NonDeterminism(7, "t1.0", "tool 'a'", "tool 'b'"),
         errors.AnswerRefused("run_1.4", "It has expired."),
         errors.AlreadyAnswered("run_1.4", "ada", 1_800_000_000.0),
         *(cls("text") for name, cls in CLASSES.items() if name not in SPECIAL),

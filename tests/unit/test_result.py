@@ -6,6 +6,7 @@ import asyncio
 import base64
 import copy
 import dataclasses
+import enum
 import inspect
 import json
 import pickle
@@ -660,6 +661,33 @@ def test_results_inside_results_come_back_at_any_depth_up_to_the_bound() -> None
         assert found.output == "outer"
         found = found.value["inner"][0]
     assert ToolResult.ok(1) == found
+
+
+class Code(enum.StrEnum):
+    LATER = "timeout"
+
+
+class Wait(enum.IntEnum):
+    MINUTE = 60
+
+
+def test_a_failure_made_of_members_of_enums_comes_back() -> None:
+    made = ToolResult("no", True, failure=Failure(Code.LATER, Code.LATER, None, Wait.MINUTE))
+
+    assert made.failure == Failure("timeout", "timeout", True, 60)
+    assert made.failure is not None
+    assert (type(made.failure.code), type(made.failure.type)) == (str, str)
+    assert restore(typed(made)) == made
+
+
+def test_a_part_that_the_bounds_cut_is_a_text_that_says_so() -> None:
+    stored = {"$opaque": ["str", "left out"]}
+    parts = [{"type": "text", "text": "a"}, {"type": "file", "mimeType": "text/csv", "data": stored}]
+    cut = {"type": "text", "text": "[str: left out]"}
+
+    found = restore({"$result": {"is_error": False, "output": stored, "parts": parts, "metadata": stored}})
+    assert found == ToolResult("[str: left out]", False, {"…": Opaque("str", "left out")}, [parts[0], cut], found.value)
+    assert restore({"$result": {"is_error": False, "output": "", "parts": stored}}).parts == [cut]
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,25 @@ from decimal import Decimal
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, ip_address, ip_interface
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar
+from typing import Annotated, Any, Generic, Literal, NewType, TypedDict, TypeVar
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, HttpUrl, PostgresDsn, RootModel, SecretStr, computed_field, field_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    HttpUrl,
+    IPvAnyAddress,
+    IPvAnyInterface,
+    IPvAnyNetwork,
+    PostgresDsn,
+    RootModel,
+    SecretStr,
+    computed_field,
+    field_validator,
+)
 from pydantic_core import MultiHostUrl, Url
 from tests.unit.values import (
     DECLARED,
@@ -565,6 +577,20 @@ class Site(BaseModel):
     share: Fraction
 
 
+class Reach(BaseModel):
+    address: IPvAnyAddress
+    interface: IPvAnyInterface
+    network: IPvAnyNetwork
+
+
+class Share(enum.Enum):
+    HALF = Fraction(1, 2)
+
+
+Half = NewType("Half", Share)
+SomeSite = TypeVar("SomeSite", bound=Site)
+SITE = Site(address=IPv4Address("192.0.2.1"), url=HttpUrl("https://example.org/"), share=Fraction(1, 3))
+
 TEXTUAL: list[tuple[Any, Any]] = [
     (complex(1, -2.5), complex),
     (Fraction(1, 3), Fraction),
@@ -575,7 +601,11 @@ TEXTUAL: list[tuple[Any, Any]] = [
     (PostgresDsn("postgres://a.example,b.example/db"), PostgresDsn),
     (Url("https://example.org/a"), Url),
     (MultiHostUrl("nats://a.example,b.example"), MultiHostUrl),
-    (Site(address=IPv4Address("192.0.2.1"), url=HttpUrl("https://example.org/"), share=Fraction(1, 3)), Site),
+    (SITE, Site),
+    (SITE, SomeSite),
+    (Reach.model_validate({"address": "::1", "interface": "192.0.2.1/24", "network": "192.0.2.0/24"}), Reach),
+    (Share.HALF, Share),
+    ([Share.HALF], list[Half]),
 ]
 
 

@@ -151,8 +151,8 @@ class AgentLoop:
 
     __slots__ = (
         "_after", "_batch", "_began", "_begun", "_calls", "_failing", "_left", "_messages", "_model", "_now",
-        "_output_errors", "_plan", "_queue", "_requests", "_results", "_turn", "_turns", "_untold", "_usage", "_whole",
-        "_wire_ids",
+        "_output_errors", "_plan", "_queue", "_requests", "_results", "_text", "_turn", "_turns", "_untold", "_usage",
+        "_whole", "_wire_ids",
     )  # fmt: skip
 
     def __init__(self, plan: Plan) -> None:
@@ -176,6 +176,7 @@ class AgentLoop:
         self._whole = True
         self._output_errors = 0
         self._begun: tuple[str, ...] = ()  # what a turn has said that the provider paused in
+        self._text = ""  # what was said last, for a run that ends before its answer
         self._wire_ids: dict[str, None] = {}  # a set of few takes three times the room
 
     @property
@@ -235,7 +236,8 @@ class AgentLoop:
     def _ask(self) -> Sequence[Command]:
         spent = self._spent()
         if spent is not None:
-            return (Finish("incomplete", reason=spent, error=self._unknown() if spent == "cost" else None),)
+            error = self._unknown() if spent == "cost" else None
+            return (Finish("incomplete", self._text, error=error, reason=spent),)
         plan = self._plan
         self._turn += 1
         self._turns += 1
@@ -269,7 +271,8 @@ class AgentLoop:
             return (self._after,)
         finish = response.finish
         begun, self._begun = self._begun, ()
-        if response.paused and len(begun) < PAUSES:
+        self._text = response.message.text or self._text
+        if response.paused and not response.message.calls and len(begun) < PAUSES:
             self._begun = (*begun, response.message.text)
             self._messages.append(response.message)
             return self._ask()
@@ -422,7 +425,7 @@ class AgentLoop:
         if self._after is not None:
             return (self._after,)
         if REPEATS in self._failing.values():
-            return (Finish("incomplete", reason="repeated_failure"),)
+            return (Finish("incomplete", self._text, reason="repeated_failure"),)
         return self._ask()
 
     def _next_serial(self, op: str) -> Sequence[Command]:
@@ -444,7 +447,7 @@ class AgentLoop:
     # -- the end ------------------------------------------------------------------------------------------------
 
     def _cancelled(self) -> Sequence[Command]:
-        self._after = Finish("cancelled", reason="cancelled")
+        self._after = Finish("cancelled", self._text, reason="cancelled")
         if not self._left:
             return (self._after,)
         waiting = self._queue[::-1]

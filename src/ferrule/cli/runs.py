@@ -152,7 +152,10 @@ def _last_words(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _run_view(data: Mapping[str, Any]) -> list[RenderableType]:
-    told = ("id", "name", "status", "reason", "error", "created_at", "updated_at", "due_at", "worker", "key", "tags")
+    told = (
+        "id", "name", "status", "reason", "error", "created_at", "updated_at", "due_at", "worker", "key", "tags",
+        "forked_from",
+    )  # fmt: skip
     facts = [{"": key.replace("_", " "), " ": data[key]} for key in told if data[key]]
     requests = [
         Text(printable(f"{r['state']} request {r['id']} ({r['kind']}): {r['prompt']}")) for r in data["requests"]
@@ -280,8 +283,9 @@ def _remove_runs(
 ) -> ExitCode:
     """Remove runs that are over, with their records and requests: some by name, or all beyond an age or a size.
 
-    Nothing brings them back. What goes on, waits or is blocked stays, and so does all around it; named, it makes the
-    exit code 8, and nothing is removed. Where only bytes are removed, records keep their digest and description.
+    Nothing brings them back. What goes on, waits or is blocked stays, with all around it, and so does a run whose
+    records a fork shares; named, it makes the exit code 8, and nothing is removed. Where only bytes are removed,
+    records keep their digest and description.
     """
     spans = [None if text is None else retention.read_span(text) for text in (older_than, blobs_older_than)]
     kept = retention.Retention(spans[0], None if keep_size is None else retention.read_size(keep_size), spans[1])
@@ -309,18 +313,22 @@ def _remove_by_rule(session: Session, store: Store, kept: retention.Retention, y
 
 
 def _remove_named(session: Session, store: Store, runs: Sequence[str], yes: bool) -> ExitCode:
-    async def look() -> list[Entry]:
+    async def look() -> tuple[list[Entry], dict[str, list[str]]]:
         async with opened(store):
-            return [await find_run(store, run) for run in runs]
+            found = [await find_run(store, run) for run in runs]
+            return found, await store.forks([entry.run_id for entry in found])
 
     async def remove(run_ids: Sequence[str]) -> int:
         async with opened(store):
             return await store.remove(run_ids)
 
-    entries = {entry.run_id: entry for entry in session.run(look())}
+    found, forks = session.run(look())
+    entries = {entry.run_id: entry for entry in found}
     going = [entry for entry in entries.values() if entry.state in GOES_ON]
     if going:
         raise Conflict(f"run {going[0].run_id} is {going[0].state}. Cancel it first; nothing was removed.")
+    for run_id, fork in ((run_id, fork) for run_id, its in forks.items() for fork in its if fork not in entries):
+        raise Conflict(f"run {fork} is a fork of {run_id} and shares its records. Remove it too; nothing was removed.")
     if not yes and can_ask():
         for entry in entries.values():
             session.say(f"{entry.run_id} {entry.definition} {entry.state}, {age(entry.created)} old")

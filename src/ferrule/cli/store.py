@@ -225,4 +225,5 @@ def run_summary(entry: Entry, open_requests: int) -> dict[str, Any]:
         "key": entry.key,
         "tags": dict(entry.tags),
         "seq": entry.seq,
+        "forked_from": entry.forked_from,
     }

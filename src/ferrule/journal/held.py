@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Container, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.journal.alive import clock
 from ferrule.journal.record import VERSION, Record, RecordType, body_of, written
 from ferrule.journal.store import Asked, Batch, Decision, Held, Letter, Row, State, Store
+from ferrule.journal.writer import TURN
 from ferrule.lazy import LazyModule
+from ferrule.machine import maker
 from ferrule.result import ToolResult
 from ferrule.strict_json import dumps, parse, plain, restore, typed
 from ferrule.suspension import Answer, Request, parse_time
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 else:
     asyncio = LazyModule("asyncio")
 
+_row, _batch = maker(Row), maker(Batch)
 _SAME = (str, int, float, bool, type(None))  # values that come back as they are
 
 
@@ -72,6 +76,7 @@ class HeldJournal:
         "_rows",
         "_store",
         "_telling",
+        "_waiters",
         "run_id",
         "seq",
     )
@@ -89,7 +94,8 @@ class HeldJournal:
         self._opened: list[Asked] = []
         self._closed: list[str] = []
         self._letters: list[int] = []
-        self._telling: list[Callable[[], None]] = []
+        self._telling: list[Callable[[], None]] = []  # of the rows that wait
+        self._waiters: list[asyncio.Future[None]] = []  # for the last write
         self._last: asyncio.Future[None] | None = None
 
     def append(self, type: RecordType, *facts: Any) -> float:
@@ -106,9 +112,9 @@ class HeldJournal:
         """
         at = time.time()
         if not self._rows:
-            asyncio.get_running_loop().call_soon(self._hand_over)
+            TURN.end(asyncio.get_running_loop(), self._hand_over)
         self.seq += 1
-        self._rows.append(Row(self.seq, type, VERSION, at, written(type, facts, self._spill)))
+        self._rows.append(_row((self.seq, type, VERSION, at, written(type, facts, self._spill))))
         if type == "wait.opened":
             self._opened.append(asked_of(self.run_id, facts[0], facts[1], at))
         elif type == "wait.answered" and facts[2:] == ("inline",):
@@ -211,8 +217,10 @@ class HeldJournal:
         """
         if self._rows:
             self._telling.append(tell)
+        elif self._last is None or self._last.done():
+            _tell([tell], [], self._last)
         else:
-            _after(self._last, [tell])
+            self._last.add_done_callback(partial(_tell, [tell], []))
 
     async def durable(self) -> None:
         """Wait until every record so far would survive the process.
@@ -224,8 +232,13 @@ class HeldJournal:
         """
         since = clock()
         self._hand_over()
-        if self._last is not None:
-            await asyncio.shield(self._last)
+        last = self._last
+        if last is not None:
+            if not last.done():  # not awaited itself, nor shielded: that costs more than all else here
+                waiter: asyncio.Future[None] = last.get_loop().create_future()
+                self._waiters.append(waiter)
+                await waiter
+            last.result()
         if self._holder is not None:
             self._holder.fence(since)
 
@@ -260,12 +273,11 @@ class HeldJournal:
             self._write(None, None)
 
     def _write(self, state: State | None, due: float | None) -> None:
-        batch = Batch(self._rows, self._blobs, self._opened, self._closed, self._letters, state, due)
+        batch = _batch((self._rows, self._blobs, self._opened, self._closed, self._letters, state, due))
         self._rows, self._blobs, self._opened, self._closed, self._letters = [], {}, [], [], []
         self._last = asyncio.ensure_future(self._store.append(self._held, batch))
-        telling, self._telling = self._telling, []
-        if telling:
-            _after(self._last, telling)
+        telling, self._telling, self._waiters = self._telling, [], []
+        self._last.add_done_callback(partial(_tell, telling, self._waiters))
 
     def _spill(self, data: bytes) -> str:
         digest = hashlib.sha256(data).hexdigest()
@@ -273,18 +285,16 @@ class HeldJournal:
         return digest
 
 
-def _after(done: asyncio.Future[None] | None, telling: Sequence[Callable[[], None]]) -> None:
-    """Tell once a write is done; nothing when it fails."""
-
-    def told(ended: asyncio.Future[None] | None) -> None:
-        if ended is None or not (ended.cancelled() or ended.exception()):
-            for tell in telling:
-                tell()
-
-    if done is None or done.done():
-        told(done)
-    else:
-        done.add_done_callback(told)
+def _tell(
+    telling: Sequence[Callable[[], None]], waiters: Sequence[asyncio.Future[None]], done: asyncio.Future[None] | None
+) -> None:
+    """Tell once a write is done, nothing when it failed; let go on who waits for it in any case."""
+    if done is None or not (done.cancelled() or done.exception()):
+        for tell in telling:
+            tell()
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
 
 
 def decision_of(answer: Answer, by: str, channel: str) -> Decision:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from ferrule.errors import StoreError
-from ferrule.strict_json import Load, Spill, dumps, is_brief, parse, restore, typed
+from ferrule.strict_json import Load, Spill, dumps, parse, restore, typed_fields
 
 RecordType = Literal[
     "run.started", "run.taken", "hook.returned", "model.intended", "model.responded", "tool.intended", "tool.settled",
@@ -16,12 +16,13 @@ VERSION: Final = 1  # 1: as below
 
 # What each record tells, in this order; what stands last may be absent. An op is written with its path from the root.
 FACTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "run.started": ("definition", "input", "context", "options", "worker"),
+    "run.started": ("definition", "input", "context", "options", "worker", "forked"),  # forked: run, at, edits
     "run.taken": ("worker", "epoch"),
     "hook.returned": ("point", "op", "changed", "spent"),
-    "model.intended": ("op", "attempt", "model"),
+    "model.intended": ("op", "attempt", "model", "requested"),  # requested: the digest of what it was asked with
     "model.responded": ("op", "outcome"),
-    "tool.intended": ("op", "tool", "attempt", "arguments"),  # JSON text, where it is not what the model asked for
+    # arguments: JSON text, where it is not what was requested; requested: the digest of that
+    "tool.intended": ("op", "tool", "attempt", "arguments", "requested"),
     "tool.settled": ("op", "outcome", "attempt", "retry_in"),  # a last one has no retry
     "wait.opened": ("op", "request", "why", "attempt", "arguments", "state"),
     "wait.answered": ("op", "outcome", "by"),
@@ -77,11 +78,7 @@ def written(type: RecordType, facts: tuple[Any, ...], spill: Spill | None = None
 
     Since 0.1.
     """
-    told: dict[str, Any] = {}
-    for name, fact in zip(FACTS[type], facts, strict=False):
-        if fact is not None:
-            told[name] = fact if is_brief(fact) else typed(fact, spill=spill)
-    return dumps(told)
+    return dumps(typed_fields(FACTS[type], facts, spill=spill))
 
 
 def read(run_id: str, seq: int, type: str, v: int, at: float, body: bytes, load: Load | None = None) -> Record:

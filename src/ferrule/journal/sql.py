@@ -306,6 +306,10 @@ class SqlStore(Store):
     async def remove_blobs(self, before: float) -> int:
         return await self._write(lambda c: whole.remove_blobs(c, before))
 
+    @override
+    async def forks(self, run_ids: Sequence[str]) -> dict[str, list[str]]:
+        return await self._read(lambda c: transaction.forks(c, run_ids))
+
     # -- workers ----------------------------------------------------------------------------------------------------
 
     @override

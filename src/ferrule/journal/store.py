@@ -10,7 +10,7 @@ from ferrule.journal.record import RecordType
 from ferrule.suspension import Answer
 
 State = Literal["running", "suspended", "done", "incomplete", "failed", "cancelled", "blocked"]
-Kind = Literal["answer", "cancel", "event", "child", "late"]
+Kind = Literal["answer", "cancel", "event", "child", "late", "resume"]
 Verdict = Literal["accepted", "same", "answered", "expired", "closed", "unknown"]
 
 
@@ -182,6 +182,8 @@ class NewRun(NamedTuple):
         key: The idempotency key of its start.
         tags: Words to find it by.
         blobs: As in `Batch`.
+        forked_from: The run whose records it shares.
+        forked_at: The last of those. Its own go on after that one; its first is its own too.
 
     Since 0.1.
     """
@@ -195,6 +197,8 @@ class NewRun(NamedTuple):
     key: str | None = None
     tags: Mapping[str, str] = {}
     blobs: Mapping[str, bytes] = {}
+    forked_from: str | None = None
+    forked_at: int | None = None
 
 
 class Entry(NamedTuple):
@@ -216,6 +220,8 @@ class Entry(NamedTuple):
         updated: When its last record was written.
         due: When a parked run has something to do by itself: a timer, an expiry.
         takeovers: How often it was taken since it last wrote a record of its own.
+        forked_from: The run whose records it shares.
+        forked_at: The last of those.
 
     Since 0.1.
     """
@@ -235,6 +241,8 @@ class Entry(NamedTuple):
     updated: float
     due: float | None
     takeovers: int
+    forked_from: str | None = None
+    forked_at: int | None = None
 
 
 class Held(NamedTuple):
@@ -364,6 +372,9 @@ class Store(Keeping, Protocol):
         Returns:
             The holding, with epoch 1, or 0 where nobody holds it yet; or, where a run has this key (or this id)
             already, that run.
+
+        Raises:
+            StoreError: It is a fork, and there is no such run to share the records of, or it has not so many.
         """
         ...
 
@@ -384,7 +395,7 @@ class Store(Keeping, Protocol):
         ...
 
     async def rows(self, run_id: str, after: int = 0) -> list[Row]:
-        """A run's records in order.
+        """A run's records in order, those that it shares with another one included.
 
         Args:
             run_id: The run.
@@ -446,7 +457,7 @@ class Store(Keeping, Protocol):
         ...
 
     async def claim(self, worker: str, definitions: Sequence[str], limit: int, lease: float) -> list[Held]:
-        """Take runs that are due: held by nobody alive and running, or parked with mail or past their `due`.
+        """Take runs that are due: held by nobody alive and running, parked or blocked with mail, or past their `due`.
 
         A taken run gets a record `run.taken` (worker, epoch), the next epoch and the state `running`.
 
@@ -529,6 +540,14 @@ class Store(Keeping, Protocol):
         """
         ...
 
+    async def forks(self, run_ids: Sequence[str]) -> dict[str, list[str]]:
+        """The runs that share records of these, by the run that they were forked from.
+
+        Args:
+            run_ids: The runs.
+        """
+        ...
+
     async def blob(self, digest: str) -> bytes | None:
         """The bytes under a SHA-256.
 
@@ -541,7 +560,8 @@ class Store(Keeping, Protocol):
         """Remove runs that are over, the runs inside them, and blobs that nothing refers to any more.
 
         Args:
-            run_ids: The runs; one that is not over stays, and so does one around it or inside it.
+            run_ids: The runs; one that is not over stays, and so does one around it or inside it, and one whose
+                records another run shares that is not removed.
 
         Returns:
             How many were removed, those inside included.

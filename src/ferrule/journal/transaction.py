@@ -11,6 +11,7 @@ from ferrule.journal.writer import Connection
 from ferrule.strict_json import dumps, parse, plain
 
 OVER: Final = frozenset({"done", "incomplete", "failed", "cancelled"})
+ENDLESS: Final = 2**63 - 1
 KNOWN: Final = 10_000  # runs whose numbers a connection remembers
 
 
@@ -38,20 +39,33 @@ def create(c: Connection, new: NewRun, worker: str | None) -> Held | Entry:
 
     Raises:
         UsageError: The record is not the first.
-        StoreError: As `in_the_way`.
+        StoreError: As `in_the_way`; or what a fork shares is not there.
 
     Since 0.1.
     """
     if new.started.seq != 1:
         raise UsageError(f"run {new.run_id} cannot start with record {new.started.seq}: the first is 1.")
-    at, epoch = new.started.at, 0 if worker is None else 1
-    root = new.root or new.run_id
+    if new.forked_from is not None:
+        _check_fork(c, new)
+    at, epoch = new.started.at if new.forked_from is None else c.now(), 0 if worker is None else 1
+    root, seq = new.root or new.run_id, new.forked_at or 1
     about = (new.run_id, new.definition, epoch, worker, new.parent, root, new.session, new.key, text(new.tags), at)
+    about = (*about, seq, new.forked_from, new.forked_at)
     if not c.change("create", *about):
         return in_the_way(c, new.key, new.run_id)
     c.many("record", [(_position(c, new.run_id), *new.started)])
     _keep(c, new.run_id, new.blobs)
-    return Held(new.run_id, epoch, 1)
+    return Held(new.run_id, epoch, seq)
+
+
+def _check_fork(c: Connection, new: NewRun) -> None:
+    """That there is what a fork shares; until the end of the transaction nobody removes it."""
+    c.run("lock_blobs")  # as whoever removes does
+    found = entry(c, new.forked_from or "")
+    if found is None:
+        raise StoreError(f"run {new.forked_from} is not in the store, so no fork of it can be made.")
+    if not 1 <= (new.forked_at or 0) <= found.seq:
+        raise StoreError(f"run {found.run_id} has records 1 to {found.seq}, and no record {new.forked_at}.")
 
 
 def in_the_way(c: Connection, key: str | None, run_id: str) -> Entry:
@@ -161,7 +175,13 @@ def rows(c: Connection, run_id: str, after: int) -> list[Row]:
 
     Since 0.1.
     """
-    return [Row(*row) for row in c.run("records", run_id, after)]
+    found: list[Row] = []
+    origin, low, high = run_id, after, ENDLESS
+    while origin is not None and (line := c.run("line", origin)):
+        pos, origin, shared = line[0]
+        found += [Row(*row) for row in c.run("records", pos, low, high)]
+        low, high = max(after, 1), min(high, shared or 0)  # the first record of a fork is its own
+    return sorted(found)
 
 
 def entry(c: Connection, run_id: str) -> Entry | None:
@@ -204,12 +224,30 @@ def remove(c: Connection, run_ids: Sequence[str]) -> int:
     Since 0.1.
     """
     c.run("lock_blobs")
-    gone = text([row[0] for row in c.run("removable", text(run_ids))])
-    digests = text([row[0] for row in c.run("linked", gone)])
-    for block in ("remove_records", "remove_mail", "remove_answers", "remove_requests", "remove_links"):
-        c.change(block, gone)
-    c.change("remove_blobs", digests)
-    return c.change("remove_runs", gone)
+    removed = 0
+    while found := c.run("removable", text(run_ids)):  # those forked from them come first, and may be among them
+        gone = text([row[0] for row in found])
+        digests = text([row[0] for row in c.run("linked", gone)])
+        for block in ("remove_records", "remove_mail", "remove_answers", "remove_requests", "remove_links"):
+            c.change(block, gone)
+        c.change("remove_blobs", digests)
+        removed += c.change("remove_runs", gone)
+    return removed
+
+
+def forks(c: Connection, run_ids: Sequence[str]) -> dict[str, list[str]]:
+    """As `Store.forks`.
+
+    Args:
+        c: A connection.
+        run_ids: The runs.
+
+    Since 0.1.
+    """
+    found: dict[str, list[str]] = {}
+    for origin, fork in c.run("forks", text(run_ids)):
+        found.setdefault(origin, []).append(fork)
+    return found
 
 
 # -- workers ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ferrule.journal import transaction
 from ferrule.journal.keeping import Whole
-from ferrule.journal.store import Asked, Decision, Entry, Given
+from ferrule.journal.store import Asked, Decision, Entry, Given, Row
 from ferrule.journal.writer import Connection
 
 
@@ -27,15 +27,29 @@ def whole(c: Connection, run_id: str) -> Whole | None:
         (request_id, Given(at, verdict, Decision(*rest)))
         for request_id, at, verdict, *rest in c.run("answers_of_run", run_id)
     ]
+    rows = transaction.rows(c, run_id, 0)
     return Whole(
-        entry,
-        transaction.rows(c, run_id, 0),
+        entry._replace(forked_from=None, forked_at=None),  # with all its records it shares none
+        rows,
         transaction.letters(c, run_id),
         [Asked(*row) for row in c.run("requests_of_run_alone", run_id)],
         answers,
-        sorted(row[0] for row in c.run("linked", transaction.text([run_id]))),
+        _digests(c, entry, rows),
         holder=transaction.workers(c).get(entry.worker or ""),
     )
+
+
+def _digests(c: Connection, entry: Entry, rows: Sequence[Row]) -> list[str]:
+    """What a run's records refer to; those that a fork shares are linked with the run whose they are."""
+    line = [entry.run_id]
+    while entry.forked_from is not None:
+        around = transaction.entry(c, entry.forked_from)
+        if around is None:
+            break
+        entry = around
+        line.append(entry.run_id)
+    found: set[str] = {row[0] for row in c.run("linked", transaction.text(line))}
+    return sorted(d for d in found if len(line) == 1 or any(d.encode() in row.body for row in rows))
 
 
 def adopt(c: Connection, given: Whole) -> Entry | None:

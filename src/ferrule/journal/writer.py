@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -23,6 +24,40 @@ MOST = 1_000  # items of one transaction, so that the first of many does not wai
 TRIES = 6  # of a transaction that two processes are in each other's way for
 CLOSED = "the store is closed. Open it first: await store.open()."
 PAUSE = 0.02  # seconds before the second try; twice as long before each further one
+
+
+class Turn:
+    """What is done at the end of a turn of an event loop, after all that was ready then: one handle for all of it.
+
+    Since 0.1.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is to be done."""
+        self._waiting: dict[asyncio.AbstractEventLoop, list[Callable[[], None]]] = {}
+
+    def end(self, loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
+        """Do something then; what is asked for meanwhile is done after it.
+
+        Args:
+            loop: The loop, running in this thread.
+            act: What to do; must not raise.
+
+        Since 0.1.
+        """
+        waiting = self._waiting.get(loop)
+        if waiting is None:
+            self._waiting[loop] = waiting = []
+            loop.call_soon(self._ended, loop)
+        waiting.append(act)
+
+    def _ended(self, loop: asyncio.AbstractEventLoop) -> None:
+        for act in self._waiting[loop]:  # it may grow
+            act()
+        del self._waiting[loop]
+
+
+TURN = Turn()
 
 
 class Fault(NamedTuple):
@@ -169,7 +204,8 @@ class Lane(Generic[C]):
         """Start the thread."""
         self._connect = connect
         self._writes = writes
-        self._queue: SimpleQueue[_Item[C] | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[_Item[C]] | None] = SimpleQueue()
+        self._gathered: dict[asyncio.AbstractEventLoop, list[_Item[C]]] = {}
         self._lock = threading.Lock()  # nothing may be put behind the end
         self._closed = False
         self._over = False
@@ -178,7 +214,10 @@ class Lane(Generic[C]):
         self._thread.start()
 
     def submit(self, work: Callable[[C], T]) -> asyncio.Future[T]:
-        """Have something done; what one thread submits is done in that order.
+        """Have something done; what one event loop submits is done in that order.
+
+        It is handed over with all else of this turn of the loop: the thread is woken once, for a transaction that is
+        worth it.
 
         Args:
             work: What to do with the connection. Run again where what it was run with had to be undone.
@@ -186,17 +225,32 @@ class Lane(Generic[C]):
         Returns:
             Done when it is durable; fails with what the error means.
         """
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        gathered = self._gathered.get(loop)
+        if gathered is None:
+            gathered = self._gathered[loop] = []
+            TURN.end(loop, partial(self._send, loop))
+        gathered.append(_Item(work, future))
+        return future
+
+    def _send(self, loop: asyncio.AbstractEventLoop) -> None:
+        items = self._gathered.pop(loop, None)
+        if items is None:
+            return
         with self._lock:
             if not self._closed:
-                self._queue.put(_Item(work, future))
-                return future
-        future.set_exception(StoreError(CLOSED))
-        return future
+                self._queue.put(items)
+                return
+        for item in items:
+            if not item.future.done():
+                item.future.set_exception(StoreError(CLOSED))
 
     async def close(self) -> None:
         """Do what waits, and end the thread."""
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+        self._send(loop)
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -233,20 +287,20 @@ class Lane(Generic[C]):
     def _drain(self) -> tuple[list[_Item[C]], bool]:
         """All that waits, at least one; and whether it is the last."""
         items: list[_Item[C]] = []
-        item = self._queue.get()
+        more = self._queue.get()
         try:
-            while item is not None:
-                items.append(item)
-                if len(items) == MOST:
+            while more is not None:
+                items += more
+                if len(items) >= MOST:
                     return items, False
-                item = self._queue.get_nowait()
+                more = self._queue.get_nowait()
         except Empty:
             return items, False
         return items, True
 
     def _write(self, connection: C, items: Sequence[_Item[C]]) -> None:
         """Run items in one transaction; where that fails, each half in one of its own, down to who is to blame."""
-        waiting = [list(items)] if items else []
+        waiting = [items[i : i + MOST] for i in range(0, len(items), MOST)][::-1]
         while waiting:
             part = waiting.pop()
             done = _transaction(connection, part)

@@ -428,12 +428,14 @@ class Body(NamedTuple):
 # -- the journal's form -----------------------------------------------------------------------------------------
 
 
+_DEFAULTS: Final = ModelResponse(ModelMessage(), "")[1:]  # pyright: ignore[reportArgumentType] - a finish is always told
+
+
 def _fields_of(response: ModelResponse) -> dict[str, Any]:
-    told = {
-        name: value
-        for name, value in zip(ModelResponse._fields, response, strict=True)
-        if value is not None and value is not False and value != "" and value is not NOTHING
-    }
+    told: dict[str, Any] = {"message": response.message}
+    for name, value, default in zip(ModelResponse._fields[1:], response[1:], _DEFAULTS, strict=True):
+        if value is not default and value != default:
+            told[name] = value
     if "mended" in told:
         told["mended"] = dict(response.mended)
     return told

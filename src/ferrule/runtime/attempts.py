@@ -11,6 +11,7 @@ from ferrule.lazy import LazyModule
 from ferrule.machine import CallTool
 from ferrule.result import ToolResult
 from ferrule.runtime.answer import PARKED
+from ferrule.runtime.digest import digest_of_arguments
 from ferrule.runtime.doubt import checked, decided, find_out
 from ferrule.runtime.event import Event
 from ferrule.runtime.recovery import Found
@@ -87,9 +88,9 @@ class Attempts:
                 await SLOTS.take(tool)
             try:
                 call = self._command.call
-                run.journal.append(
-                    "tool.intended", run.path + op, call.name, attempt, changed(self._text, call.arguments)
-                )
+                frozen = changed(self._text, call.arguments)
+                requested = None if run.journal.volatile else digest_of_arguments(call.arguments)
+                run.journal.append("tool.intended", run.path + op, call.name, attempt, frozen, requested)
                 if run.listener is not None:
                     run.say("tool_call", op, call)
                 if not run.journal.volatile and tool.effect != "read":

@@ -23,6 +23,7 @@ from ferrule.provider.base import Model, ModelRequest, ModelResponse
 from ferrule.result import ToolResult, take, with_fact
 from ferrule.runtime.answer import PARKED, seconds_until
 from ferrule.runtime.attempts import Attempts, changed, delay_of, denied
+from ferrule.runtime.digest import digest_of_request
 from ferrule.runtime.event import Event
 from ferrule.runtime.recovery import Found
 from ferrule.strict_json import dumps, plain
@@ -186,11 +187,12 @@ def _hook_failed(point: str, error: Exception) -> ModelResponse:
 
 async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> ModelResponse:
     model: Model = command.model
+    requested = None if run.journal.volatile else digest_of_request(command.request)
     lost: Usage | None = None  # by an answer that is asked for again
     attempt = 1
     try:
         while True:
-            run.journal.append("model.intended", run.path + command.op, attempt, model.name)
+            run.journal.append("model.intended", run.path + command.op, attempt, model.name, requested)
             if run.listener is not None:
                 run.say("step", command.op)
             heard = run.heard
@@ -285,6 +287,13 @@ def call_tool(run: Driver, command: CallTool) -> Any:
         return command.given
     tool: Tool = command.tool
     asked = command.call.arguments
+    before: dict[str, Any] | None = None  # what was asked for, where somebody changed it
+    if run.substitute is not None:
+        instead = run.substitute(run.path + command.op, command)
+        if isinstance(instead, ToolResult):
+            return instead
+        if instead is not None:
+            before, asked = _readable(tool, asked), instead
     found = run.found.pop(command.op, None) if run.found else None
     try:
         values, text = read(
@@ -293,10 +302,18 @@ def call_tool(run: Driver, command: CallTool) -> Any:
     except InvalidArguments as error:
         return not_called(tool, error)
     if found is not None:
-        return _resumed(run, command, tool, values, text, found)
-    if run.hooks is None and tool.approval is False:
+        return _resumed(run, command, tool, values, text, found, before)
+    if run.hooks is None and tool.approval is False and before is None:
         return Attempts(run, command, tool, values, text).settle()
-    return _guarded(run, command, tool, values, text)
+    return _guarded(run, command, tool, values, text, before)
+
+
+def _readable(tool: Tool, text: str) -> dict[str, Any]:
+    """Arguments by name, as far as the tool could read them."""
+    try:
+        return read(tool.parameters, text, omit_blank=tool.omit_blank)[0]
+    except InvalidArguments:
+        return {}
 
 
 def begun_before(run: Driver, command: CallTool) -> None:
@@ -326,8 +343,15 @@ def _tool_hooks(run: Driver) -> Hooks | None:
     return run.hooks if run.hooks is not None and run.hooks.watches_tools else None
 
 
-async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes) -> Any:
-    """A call with hooks or an approval."""
+async def _guarded(
+    run: Driver,
+    command: CallTool,
+    tool: Tool,
+    values: dict[str, Any],
+    text: str | bytes,
+    before: dict[str, Any] | None = None,
+) -> Any:
+    """A call with hooks or an approval, or one whose arguments were others `before`."""
     call = command.call
     hooks = _tool_hooks(run)
     if hooks is not None:
@@ -337,13 +361,19 @@ async def _guarded(run: Driver, command: CallTool, tool: Tool, values: dict[str,
         if decided is not None:
             values, text = decided
     if tool.approval is False or not await _is_due(tool, values):
-        return await _attempts(run, command, tool, hooks, values, text).settle()
+        return await _attempts(run, command, tool, hooks, values, text, before).settle()
     answer = await _asked(run, command, tool, values, text)
-    return await _decided(run, command, tool, values, text, answer)
+    return await _decided(run, command, tool, values, text, answer, before)
 
 
 async def _decided(
-    run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes, answer: Answer | None
+    run: Driver,
+    command: CallTool,
+    tool: Tool,
+    values: dict[str, Any],
+    text: str | bytes,
+    answer: Answer | None,
+    before: dict[str, Any] | None = None,
 ) -> Any:
     """A call that a person was asked about: with the arguments they agreed to, or not at all."""
     hooks = _tool_hooks(run)
@@ -358,18 +388,24 @@ async def _decided(
         # What was agreed to is what runs: a hook may say so by giving it back, and nothing else.
         if decided is not None and not _same(decided[0], values):
             return _denied_by_hook(tool, "refused the arguments that were approved")
-    return await _attempts(run, command, tool, hooks, values, text, edited).settle()
+    return await _attempts(run, command, tool, hooks, values, text, edited if before is None else before).settle()
 
 
 async def _resumed(
-    run: Driver, command: CallTool, tool: Tool, values: dict[str, Any], text: str | bytes, found: Found
+    run: Driver,
+    command: CallTool,
+    tool: Tool,
+    values: dict[str, Any],
+    text: str | bytes,
+    found: Found,
+    before: dict[str, Any] | None,
 ) -> Any:
     """A call that had come some way when its run was left; hooks and rules that were asked then are not asked again."""
     if found.why == "approval" and found.request is not None:
         answer = found.answer or await run.questions.again(command.op, found.request)
-        return await _decided(run, command, tool, values, text, answer)
-    edited: dict[str, Any] | None = None
-    if found.original is not None:
+        return await _decided(run, command, tool, values, text, answer, before)
+    edited = before
+    if edited is None and found.original is not None:
         edited, _ = read(tool.parameters, found.original or command.call.arguments, omit_blank=tool.omit_blank)
     hooks = _tool_hooks(run)
     return await _attempts(run, command, tool, hooks, values, text, edited).resume(found)

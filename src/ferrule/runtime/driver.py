@@ -40,7 +40,7 @@ from ferrule.runtime.event import Event, EventType, event
 from ferrule.runtime.info import RunInfo
 from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.question import Questions
-from ferrule.runtime.recovery import SETTLES, Found, recover
+from ferrule.runtime.recovery import SETTLES, Found, check_inside, recover
 from ferrule.runtime.trace import tracing
 from ferrule.tool.body.attempt import AT_ONCE
 from ferrule.tool.context import Variables
@@ -55,6 +55,7 @@ else:
     logging = LazyModule("logging")
 
 Listener = Callable[[Event], None]
+Substitute = Callable[[str, CallTool], ToolResult | str | None]  # by op with its path: a result, or JSON of arguments
 GRACE = 5.0
 LAST_GRACE = 0.1  # for runs inside to settle, when whoever cancelled does so once more
 
@@ -73,6 +74,7 @@ class Driver:
         outer: The run around this one.
         at: The command of that run which this one is.
         records: What the journal held before; the run goes on from there.
+        substitute: Says what a call is settled with in place of being made, or with which arguments it is made.
 
     Since 0.1.
     """
@@ -80,7 +82,8 @@ class Driver:
     __slots__ = (
         "_before", "_cancelled_by", "_done", "_ended", "_flying", "_leaving", "_open", "_outer", "_ready", "_task",
         "_told", "_wake", "at", "definition", "effects", "found", "heard", "hooks", "info", "journal", "listener",
-        "loop", "machine", "options", "path", "questions", "records", "result", "stream", "trace", "variables",
+        "loop", "machine", "options", "path", "questions", "records", "result", "stream", "substitute", "trace",
+        "variables",
     )  # fmt: skip
 
     def __init__(
@@ -96,6 +99,7 @@ class Driver:
         outer: Driver | None = None,
         at: str = "",
         records: Sequence[Record] = (),
+        substitute: Substitute | None = None,
     ) -> None:
         """Make the machine; nothing happens yet."""
         self.definition = definition
@@ -110,6 +114,7 @@ class Driver:
         self.path = f"{outer.path}{at}/" if outer is not None else ""
         self.at = at
         self.records = records
+        self.substitute = substitute
         self.found: dict[str, Found] = {}  # by op, how far a command had come before
         self.result: RunResult[Any] | None = None
         self.variables = Variables(info.context)
@@ -178,7 +183,8 @@ class Driver:
     def _begun(self, input: Any) -> Sequence[Command] | Finish:
         """What to do first: what the machine wants at its start, or what its records leave open."""
         here = self.path[:-1] or None
-        at = next((r.at for r in self.records if r.body.get("op") == here), None)
+        begun = "run.started" if here is None else "child.started"
+        at = next((r.at for r in self.records if r.type == begun and r.body.get("op") == here), None)
         if at is None:
             if here is None:
                 at = self.journal.append("run.started", self.definition.name, input, self.info.context, self.options)
@@ -187,7 +193,11 @@ class Driver:
             return self.machine.start(input, at)
         try:
             told = recover(self.machine, self.machine.start(input, at), self.records, self.path)
+            if here is None:
+                check_inside(told, self.records)
         except NonDeterminism as error:
+            if here is not None:  # looked at before anything was done, by the outermost: this is no result of a call
+                raise
             return Finish("blocked", error=str(error), reason="nondeterminism")
         self.found = told.found
         self._cancelled_by, self._told = told.cancelled_by, told.cancelled_by is not None
@@ -470,6 +480,7 @@ class Driver:
             outer=self,
             at=op,
             records=self.records,
+            substitute=self.substitute,
         )
         result = await inner.run(input)
         if result.status != "suspended":

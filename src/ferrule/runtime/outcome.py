@@ -35,7 +35,7 @@ class RunResult(Generic[Out]):
         run_id: The run's id.
         status: `done`, `incomplete` (a limit, named in `reason`), `failed`, `cancelled`, `suspended` (it waits for
             answers to `requests`), or `blocked` (it needs an operator).
-        output: The text that was said last; with a failure, what had come of it.
+        output: The text that was said last; with a failure what had come of it, while suspended nothing.
         value: What code reads: the checked output, or the text where no other type was asked for.
         error: Why it did not succeed: a `ModelError`, what the factory of `deps` raised, or text.
         reason: The limit or rule that ended it early.

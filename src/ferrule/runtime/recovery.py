@@ -7,9 +7,9 @@ is due at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ferrule.errors import NonDeterminism
 from ferrule.journal.record import Record, RecordType
@@ -20,13 +20,16 @@ from ferrule.machine import (
     Cancelled,
     Command,
     Completion,
+    Definition,
     Finish,
     Machine,
     Sleep,
     StartRun,
     Wait,
 )
-from ferrule.suspension import Answer, Request
+from ferrule.runtime.digest import digest_of_arguments
+from ferrule.suspension import Answer, Request, digest_of
+from ferrule.tool.schema.arguments import InvalidArguments, read
 
 SETTLES: Final[Mapping[Any, RecordType]] = {
     CallTool: "tool.settled",
@@ -55,6 +58,7 @@ class Found:
         answer: What was answered to that.
         answers: What the tool asked before, and the answers.
         state: What the tool kept for itself.
+        inside: The record `child.started` of the run that the call is.
 
     Since 0.1.
     """
@@ -72,6 +76,10 @@ class Found:
     answer: Answer | None = None
     answers: list[tuple[Request, Answer]] = field(default_factory=list[tuple[Request, Answer]])
     state: dict[str, Any] = field(default_factory=dict[str, Any])
+    inside: Record | None = None
+
+
+Watch: TypeAlias = Callable[[Record, Command, Found | None], None]
 
 
 @dataclass(slots=True)
@@ -81,6 +89,7 @@ class Recovered:
     Args:
         commands: What it has commanded and not been told the end of.
         found: What is known of these, by op.
+        commanded: After which record each of its commands was given, by op.
         cancelled_by: Who wanted it to end.
         finish: How it ended, if it has.
 
@@ -89,11 +98,19 @@ class Recovered:
 
     commands: list[Command] = field(default_factory=list[Command])
     found: dict[str, Found] = field(default_factory=dict[str, Found])
+    commanded: dict[str, int] = field(default_factory=dict[str, int])
     cancelled_by: str | None = None
     finish: Finish | None = None
 
 
-def recover(machine: Machine, commands: Sequence[Command], records: Iterable[Record], path: str = "") -> Recovered:
+def recover(
+    machine: Machine,
+    commands: Sequence[Command],
+    records: Sequence[Record],
+    path: str = "",
+    watch: Watch | None = None,
+    into: Recovered | None = None,
+) -> Recovered:
     """Feed a machine what has been recorded.
 
     Args:
@@ -101,6 +118,8 @@ def recover(machine: Machine, commands: Sequence[Command], records: Iterable[Rec
         commands: What it commanded at its start.
         records: The records of the whole run, in order.
         path: Where this run stands in that: the path of a run inside, ending in `/`.
+        watch: Told of each record that is about a command, before the machine is.
+        into: Is filled, for whoever wants to know how far it came where it raises.
 
     Returns:
         Where it stands.
@@ -110,16 +129,22 @@ def recover(machine: Machine, commands: Sequence[Command], records: Iterable[Rec
 
     Since 0.1.
     """
-    told = Recovered()
+    told = into if into is not None else Recovered()
     opened: dict[str, Command] = {}
-    _open(opened, told, commands)
+    _open(opened, told, commands, 1)
     holder: str | None = None
+    cut: int = (records[0].body.get("forked") or {"at": 0})["at"] if records else 0
     for record in records:
+        if 0 < cut < record.seq:
+            cut, holder = _cut(told), records[0].body.get("worker")
         holder = record.body.get("worker", holder)
         if record.type == "cancel.requested":
             told.cancelled_by = record.body.get("by", "")
-            _open(opened, told, machine.on(Completion("", record.at, Cancelled(told.cancelled_by or ""))))
+            given = machine.on(Completion("", record.at, Cancelled(told.cancelled_by or "")))
+            _open(opened, told, given, record.seq)
             continue
+        if record.type == "run.settled" and not path:
+            _ended(record, told, opened)
         op = _local(record.body.get("op"), path)
         if op is None:
             continue
@@ -130,19 +155,84 @@ def recover(machine: Machine, commands: Sequence[Command], records: Iterable[Rec
             continue
         command = opened.get(op)
         if command is None:
-            raise NonDeterminism(f"record {record.seq} tells of {op!r}, and this code commands no such thing there")
-        if _ends(record, command):
-            _known(record, command, op)
+            raise NonDeterminism(record.seq, path + op, _told_by(record), _instead(told, opened, path))
+        _known(record, command, path + op)
+        if watch is not None:
+            watch(record, command, told.found.get(op))
+        if is_end(record, command):
             del opened[op]
             told.found.pop(op, None)
-            _open(opened, told, machine.on(Completion(op, record.at, record.body.get("outcome"))))
+            given = machine.on(Completion(op, record.at, record.body.get("outcome")))
+            _open(opened, told, given, record.seq)
         elif record.type == "child.settled":  # of the run that a call is: its machine hears of it before the call ends
             machine.on(Completion(op, record.at, record.body.get("outcome")))
         else:
-            _known(record, command, op)
             _note(told.found.setdefault(op, Found()), record, holder)
+    if cut:
+        _cut(told)
     told.commands = list(opened.values())
     return told
+
+
+def _cut(told: Recovered) -> int:
+    """Where a fork begins: a call with no end yet was another run's, its approval too. It is made anew.
+
+    Of a run inside the steps are shared like any others: that one goes on.
+    """
+    told.found = {op: found for op, found in told.found.items() if found.inside is not None}
+    return 0
+
+
+def check_inside(told: Recovered, records: Sequence[Record], path: str = "") -> None:
+    """Feed the runs inside that are still open, before anything is done: one that differs stops the whole.
+
+    Args:
+        told: Where the run around them stands.
+        records: The records of the whole run, in order.
+        path: The path of the run around them.
+
+    Raises:
+        NonDeterminism: One commands something else than it did.
+
+    Since 0.1.
+    """
+    command: Any
+    for command in told.commands:
+        found = told.found.get(command.op)
+        if found is not None and found.inside is not None:
+            within = f"{path}{command.op}/"
+            machine, commands = machine_inside(command, found)
+            check_inside(recover(machine, commands, records, within), records, within)
+
+
+def machine_inside(command: Command, found: Found) -> tuple[Machine, Sequence[Command]]:
+    """The machine of a run that a command is, started as it was.
+
+    Args:
+        command: The command.
+        found: What its records tell: when the run inside began, and the call's frozen arguments.
+
+    Raises:
+        NonDeterminism: The call no longer takes those arguments.
+
+    Since 0.1.
+    """
+    begun = found.inside
+    try:
+        definition, input = _inside_of(command, found.arguments)
+    except InvalidArguments:
+        seq, op = (begun.seq, begun.body["op"]) if begun is not None else (0, "")
+        raise NonDeterminism(seq, op, "a run", "a call that does not take these arguments") from None
+    machine = definition.machine({})
+    return machine, machine.start(input, 0.0 if begun is None else begun.at)
+
+
+def _inside_of(command: Any, arguments: str | None) -> tuple[Definition, Any]:
+    if isinstance(command, StartRun):
+        return command.definition, command.input
+    tool = command.tool
+    values, _ = read(tool.parameters, arguments or command.call.arguments, omit_blank=tool.omit_blank)
+    return tool.agent, tool.input_of(values, command.within)
 
 
 def open_requests(records: Iterable[Record]) -> set[str]:
@@ -170,38 +260,127 @@ def _local(op: str | None, path: str) -> str | None:
     return None if "/" in local else local
 
 
-def _open(opened: dict[str, Command], told: Recovered, commands: Iterable[Command]) -> None:
+def _open(opened: dict[str, Command], told: Recovered, commands: Iterable[Command], seq: int) -> None:
     for command in commands:
         if isinstance(command, Finish):
             told.finish = command
         elif not isinstance(command, Cancel):
             opened[command.op] = command
+            told.commanded[command.op] = seq
 
 
-def _ends(record: Record, command: Command) -> bool:
+def is_end(record: Record, command: Command) -> bool:
+    """Whether a record tells the end of its command.
+
+    Args:
+        record: The record.
+        command: The command.
+
+    Since 0.1.
+    """
     if record.type == "tool.settled" and record.body.get("retry_in") is not None:
         return False
     return record.type == SETTLES.get(type(command))
 
 
+# -- what differs -----------------------------------------------------------------------------------------------
+
 _OF: Final = {"tool": CallTool, "model": CallModel, "timer": Sleep}
+_WORDS: Final[Mapping[Any, str]] = {CallModel: "a model call", Sleep: "a pause", Wait: "a question"}
+_NOT_ITS_OWN: Final = frozenset({"cancelled"})  # how a run ends whatever its machine wants
 
 
 def _known(record: Record, command: Command, op: str) -> None:
-    """That a record is one of this command: its kind, and the name of what was called."""
+    """That a record is one of this command: its kind, the name of what was called, and what with."""
+    body = record.body
     kind = _OF.get(record.type.partition(".")[0])
-    name = record.body.get("tool")
-    if (kind is not None and type(command) is not kind) or (
-        name is not None and isinstance(command, CallTool) and command.call.name != name
-    ):
-        was = f"tool {name!r}" if name else record.type
-        now = f"tool {command.call.name!r}" if isinstance(command, CallTool) else type(command).__name__
-        raise NonDeterminism(f"record {record.seq} tells of {op!r} as {was}, and this code commands {now} there")
+    if kind is not None and type(command) is not kind:
+        raise NonDeterminism(record.seq, op, _told_by(record), described(command))
+    if isinstance(command, CallTool):
+        now = command.call
+        if body.get("tool", now.name) != now.name:
+            raise NonDeterminism(record.seq, op, _told_by(record), described(command))
+        was = body.get("requested")
+        if was is not None and was != (is_now := digest_of_arguments(now.arguments)):
+            raise NonDeterminism(
+                record.seq, op, f"{_told_by(record)} with arguments {was}", f"the same with arguments {is_now}"
+            )
+        asked_about = _asked_about(record)
+        if asked_about is not None and command.tool is not None and asked_about != command.tool.name:
+            raise NonDeterminism(record.seq, op, f"tool {asked_about!r}", f"tool {command.tool.name!r}")
+    if record.type == "child.started":
+        _known_inside(record, command, op)
+    elif record.type == "wait.opened" and isinstance(command, Wait):
+        was, is_now = body["request"].digest, digest_of(command.request)
+        if was is not None and was != is_now:
+            raise NonDeterminism(record.seq, op, f"a question {was[:16]}", f"another one, {is_now[:16]}")
+
+
+def _asked_about(record: Record) -> str | None:
+    """The tool that a person was asked about: whether to call it, or what became of its call."""
+    if record.type != "wait.opened" or record.body.get("why") not in ("approval", "outcome"):
+        return None
+    shown: Mapping[str, Any] = record.body["request"].data or {}
+    return shown.get("tool")
+
+
+def _known_inside(record: Record, command: Any, op: str) -> None:
+    """That a run inside is one of the same definition, with an input that it still takes."""
+    tool = getattr(command, "tool", None)
+    definition = getattr(command, "definition", tool.agent if tool is not None and tool.runs == "run" else None)
+    if definition is None or definition.name != record.body.get("definition", definition.name):
+        now = described(command) if definition is None else f"a run of {definition.name!r}"
+        raise NonDeterminism(record.seq, op, _told_by(record), now)
+
+
+def _ended(record: Record, told: Recovered, opened: Mapping[str, Command]) -> None:
+    """That the machine has come to the end that was recorded."""
+    status = record.body.get("status")
+    if status in _NOT_ITS_OWN or record.body.get("reason") == "deps":
+        return
+    if told.finish is None or told.finish.status != status:
+        raise NonDeterminism(record.seq, "", f"the end ({status})", _instead(told, opened, ""))
+
+
+def _told_by(record: Record) -> str:
+    """What a record tells of, in words."""
+    body, kind = record.body, record.type.partition(".")[0]
+    if "tool" in body:
+        return f"tool {body['tool']!r}"
+    if record.type == "child.started":
+        return f"a run of {body.get('definition')!r}"
+    words = {"model": "a model call", "tool": "a tool call", "timer": "a pause", "wait": "a question"}
+    return words.get(kind, record.type)
+
+
+def described(command: Command) -> str:
+    """A command in words, without what it was given.
+
+    Args:
+        command: The command.
+
+    Since 0.1.
+    """
+    if isinstance(command, CallTool):
+        return f"tool {command.call.name!r}"
+    if isinstance(command, StartRun):
+        return f"a run of {command.definition.name!r}"
+    return _WORDS.get(type(command), type(command).__name__)
+
+
+def _instead(told: Recovered, opened: Mapping[str, Command], path: str) -> str:
+    """What is commanded in place of what a record tells of."""
+    if told.finish is not None:
+        return f"the end ({told.finish.status})"
+    waiting = [op for op in opened if op not in told.found] or [*opened]
+    return f"{described(opened[waiting[0]])} at {path + waiting[0]!r}" if waiting else "nothing"
 
 
 def _note(found: Found, record: Record, holder: str | None) -> None:
     body = record.body
-    if record.type == "tool.intended":
+    if record.type == "child.started":
+        found.inside = record
+    elif record.type == "tool.intended":
         found.attempt, found.begun, found.at, found.holder = body["attempt"], True, record.at, holder
         found.arguments = body.get("arguments", found.arguments)
         _answered(found)

@@ -19,9 +19,10 @@ from ferrule.lazy import LazyModule
 from ferrule.machine import Definition, Finish
 from ferrule.runtime.answer import OnRequest
 from ferrule.runtime.driver import Driver, Listener
+from ferrule.runtime.fork import Edits, plan_fork, recorded_result, substitutes
 from ferrule.runtime.info import RunInfo, new_run_id
 from ferrule.runtime.outcome import RunResult
-from ferrule.runtime.recovery import open_requests, recover
+from ferrule.runtime.recovery import check_inside, open_requests, recover
 from ferrule.strict_json import parse
 
 if TYPE_CHECKING:
@@ -226,6 +227,61 @@ class Worker:
         first = Record(run_id, 1, "run.started", at, body_of("run.started", facts))
         return await self._take(created, records=[first], deps=deps, on_request=on_request, on_event=on_event)
 
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        at: int | None = None,
+        before: str | None = None,
+        edits: Edits | None = None,
+        pins: Mapping[str, tuple[str, str]] | None = None,
+        key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        deps: Any = None,
+        on_request: OnRequest | None = None,
+        on_event: Listener | None = None,
+    ) -> RunResult[Any]:
+        """Start a run that shares the beginning of another one, and drive it to its end, or until it waits.
+
+        Args:
+            run_id: The other run.
+            at: As for `plan_fork`, like the next two.
+            before: The op before which it begins.
+            edits: What is different in it.
+            pins: By op, the run and its op whose recorded result is taken in place of the call.
+            key: As for `run`, like all that follows.
+            tags: Words to find it by.
+            deps: Live objects for this process.
+            on_request: Answers requests in this process.
+            on_event: Hears events once they are durable.
+
+        Returns:
+            How it ended.
+
+        Raises:
+            UsageError: There is no such run, record or op, or an edit of what cannot be edited.
+            NonDeterminism: Today's code commands something else before the fork begins.
+            StoreError: The store cannot be written.
+        """
+        records = await self.records(run_id)
+        if not records:
+            raise UsageError(f"there is no run {run_id!r} in the store.")
+        name = records[0].body["definition"]
+        changes = dict(edits or {})
+        for op, (other, its) in (pins or {}).items():
+            changes[op] = {"result": recorded_result(await self.records(other), its)}
+        plan = plan_fork(self._definition(name), records, at=at, before=before, edits=changes)
+        # Its first record is as old as that of the other run: what a machine made of that time, it makes again.
+        facts = plan.facts(records[0], run_id, self.id)
+        started = Row(1, "run.started", VERSION, records[0].at, written("run.started", facts))
+        new = NewRun(new_run_id(), name, started, key=key, tags=tags or {}, forked_from=run_id, forked_at=plan.at)
+        created = await self._store.create(new, self.id)
+        if isinstance(created, Entry):
+            return await self.result(created.run_id)
+        first = Record(new.run_id, 1, "run.started", records[0].at, body_of("run.started", facts))
+        shared = [first, *(record._replace(run_id=new.run_id) for record in records[1 : plan.at])]
+        return await self._take(created, records=shared, deps=deps, on_request=on_request, on_event=on_event)
+
     async def result(self, run_id: str) -> RunResult[Any]:
         """How a run ended, or stands; of one that goes on elsewhere once it has come to a halt.
 
@@ -250,8 +306,10 @@ class Worker:
         machine = definition.machine(started.get("options") or {})
         try:
             told = recover(machine, machine.start(started["input"], records[0].at), records)
-        except NonDeterminism as error:
-            return RunResult(run_id, "blocked", error=str(error), reason="nondeterminism")
+            check_inside(told, records)
+        except NonDeterminism as error:  # one that is over stays what it was
+            status = "blocked" if entry.state in ("suspended", "blocked") else entry.state
+            return RunResult(run_id, status, error=str(error), reason="nondeterminism")
         _, output, value, error, reason = told.finish or Finish(entry.state)
         requests = tuple(f.request for f in told.found.values() if f.request is not None and f.answer is None)
         return RunResult(
@@ -326,6 +384,13 @@ class Worker:
                 self._left.append(held)
                 raise
 
+    async def _tried_again(self, held: Held) -> bool:
+        """Whether somebody wants a run to be driven though that may end the process; once for each time they say so."""
+        read = [letter.id for letter in await self._store.letters(held.run_id) if letter.kind == "resume"]
+        if read:
+            await self._store.append(held, Batch((), read=read))
+        return bool(read)
+
     async def _driven(
         self,
         held: Held,
@@ -334,7 +399,7 @@ class Worker:
         on_request: OnRequest | None = None,
         on_event: Callable[[Any], None] | None = None,
     ) -> RunResult[Any]:
-        if held.takeovers > POISON:
+        if held.takeovers > POISON and not await self._tried_again(held):
             await self._store.append(held, Batch((), state="blocked"))
             return RunResult(held.run_id, "blocked", reason="poison")
         journal = HeldJournal(self._store, held, self)
@@ -353,6 +418,7 @@ class Worker:
             listener=definition.heard_by(on_event),
             on_request=on_request,
             records=records,
+            substitute=substitutes(records),
         )
         if held.run_id in self._driving:
             self._driving[held.run_id] = (self._driving[held.run_id][0], driver)

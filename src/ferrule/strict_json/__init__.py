@@ -23,7 +23,7 @@ from ferrule.strict_json._shape import (
     type_name,
 )
 from ferrule.strict_json._text import clean, dumps, parse
-from ferrule.strict_json._walk import MAX_BYTES, MAX_DEPTH, SPILL_BYTES, Spill, is_brief, plain, text_of, typed
+from ferrule.strict_json._walk import MAX_BYTES, MAX_DEPTH, SPILL_BYTES, Spill, plain, text_of, typed, typed_fields
 
 __all__ = [
     "MAX_BYTES",
@@ -39,7 +39,6 @@ __all__ = [
     "clean",
     "dumps",
     "is_a",
-    "is_brief",
     "kind_of",
     "made_of_fields",
     "parse",
@@ -49,4 +48,5 @@ __all__ = [
     "text_of",
     "type_name",
     "typed",
+    "typed_fields",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import datetime as dt
+import enum
 import typing
 import uuid
 from collections.abc import Callable
@@ -230,7 +231,8 @@ def _named_once(annotation: Any) -> dict[str, type]:
     found: dict[str, type] = {}
     forms: list[Any] = [annotation]
     for form in forms:  # it grows
-        inner = [*typing.get_args(form), *([form.__value__] if hasattr(form, "__value__") else ())]
+        stands_for = (getattr(form, name, None) for name in ("__value__", "__supertype__", "__bound__"))
+        inner = [*typing.get_args(form), *(other for other in stands_for if other is not None)]
         cls = typing.get_origin(form) or form
         if isinstance(cls, type) and class_name(cls) not in found and (cls.__module__ != "builtins" or is_textual(cls)):
             found[class_name(cls)] = cls
@@ -242,6 +244,12 @@ def _named_once(annotation: Any) -> dict[str, type]:
 def _field_types(cls: Any) -> list[Any]:
     if hasattr(cls, "__pydantic_fields__"):
         return [field.annotation for field in cls.__pydantic_fields__.values()]
+    if issubclass(cls, enum.Enum):
+        return [type(member.value) for member in cls]
+    if cls.__module__ == "pydantic.networks" and cls.__name__.startswith("IPvAny"):  # has no objects of its own
+        import ipaddress
+
+        return [getattr(ipaddress, cls.__name__.replace("Any", version)) for version in "46"]
     try:
         return list(typing.get_type_hints(cls, include_extras=True).values())
     except Exception:  # a name that cannot be resolved from here

@@ -37,6 +37,7 @@ from ferrule.strict_json._text import clean, dumps, is_clean
 MAX_DEPTH = 100
 MAX_BYTES = 64 * 1024 * 1024
 SPILL_BYTES = 32 * 1024
+_MARKER_BYTES = 64
 # Depth is counted in halves of a level: a container is a level, a value that stands for another one half.
 _LEVEL, _HALF = 2, 1
 _CLOSED = -1
@@ -166,9 +167,10 @@ class _Walk:
                 kind = "bytes" if raw is value else "text"
                 blob = {"$blob": {"ref": self.store(raw), "kind": kind, "size": len(raw)}}
                 return {tag: blob} if tag else blob
-        self.bytes_left -= size
-        if self.bytes_left < 0:
+        if size > self.bytes_left:  # only the marker counts: what is short and comes after it has room
+            self.bytes_left -= _MARKER_BYTES
             return self.mark(x, "left out, the whole is too large")
+        self.bytes_left -= size
         if isinstance(value, bytes):
             return {"$bytes": to_base64(value)}
         return {tag: value} if tag else value
@@ -318,17 +320,27 @@ def typed(x: Any, *, spill: Spill | None = None) -> Any:
         return _Walk(_JOURNAL, spill).run(x)
 
 
-def is_brief(x: object) -> bool:
-    """Whether `typed` leaves a value as it is, as is plain at a glance: a short ASCII text, a small number, a bool.
+def typed_fields(names: Iterable[str], values: Iterable[Any], *, spill: Spill | None = None) -> dict[str, Any]:
+    """Describe values under names of ours as `typed` does, None left out.
 
     Args:
-        x: Any object whatever.
+        names: Their names; none begins with `$`.
+        values: Any objects whatever, at most one for each name.
+        spill: As for `typed`.
 
     Since 0.1.
     """
-    if type(x) is str:
-        return len(x) < 256 and x.isascii()
-    return type(x) is bool or x is None or (type(x) is int and -_SHORT < x < _SHORT)
+    left = [_BRIEF]
+    found: dict[str, Any] = {}
+    try:
+        for name, x in zip(names, values, strict=False):
+            if (type(x) is str and len(x) < 256 and x.isascii()) or (type(x) is int and -_SHORT < x < _SHORT):
+                found[name] = x
+            elif x is not None:
+                found[name] = _briefly(x, left, _SHALLOW)
+        return found
+    except Exception:  # as in `typed`
+        return {name: typed(x, spill=spill) for name, x in zip(names, values, strict=False) if x is not None}
 
 
 _BRIEF = 100  # values, a text counting one more for each 256 characters
@@ -354,7 +366,7 @@ def _briefly(x: Any, left: list[int], depth: int) -> Any:
             left[0] -= 1 + (len(key) >> 8)
             if left[0] < 0:
                 raise ValueError
-        return _brief_fields(x, left, depth - 1)
+        return _brief_fields(x.copy(), left, depth - 1)
     if kind is list:
         return [_briefly(value, left, depth - 1) for value in x]
     if kind is tuple:
@@ -365,20 +377,17 @@ def _briefly(x: Any, left: list[int], depth: int) -> Any:
     if codec is None:
         raise ValueError
     payload: Any = codec.payload(x)
-    if type(payload) is dict:  # its keys are the names of our own fields
-        return {codec.tag: _brief_fields(cast("dict[str, Any]", payload), left, depth - 1)}
-    return {codec.tag: _briefly(payload, left, depth - 1)}
+    # A dict is made for us, and its keys are the names of our own fields.
+    inside: Any = _brief_fields if type(payload) is dict else _briefly  # pyright: ignore[reportUnknownVariableType]
+    return {codec.tag: inside(payload, left, depth - 1)}
 
 
 def _brief_fields(fields: dict[str, Any], left: list[int], depth: int) -> dict[str, Any]:
-    """A dict whose keys stay as they are; most values do too, as is plain at a glance."""
-    found: dict[str, Any] = {}
+    """Describe the values of a dict in their places; most stay as they are, as is plain at a glance."""
     for key, x in fields.items():
-        if (type(x) is str and len(x) < 256 and x.isascii()) or x is None or type(x) is bool:
-            found[key] = x
-        else:
-            found[key] = _briefly(x, left, depth)
-    return found
+        if not ((type(x) is str and len(x) < 256 and x.isascii()) or x is None or type(x) is bool):
+            fields[key] = _briefly(x, left, depth)
+    return fields
 
 
 def text_of(x: Any) -> str:

@@ -15,12 +15,13 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.errors import ToolDefinitionError
 from ferrule.exception import classify, describe_exception, proves_nothing
 from ferrule.lazy import LazyModule
-from ferrule.result import as_result
+from ferrule.result import ToolResult, as_result
 from ferrule.strict_json import dumps, is_a, typed
 from ferrule.tool.body.value import GENERATOR, consume, exhaust, is_live
 from ferrule.tool.output import checked
@@ -99,8 +100,9 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
         text: Its arguments, a JSON object.
 
     Returns:
-        `{"value": typed JSON of the result}`, or `{"error": [failure code, name of the exception's class, text]}`, with
-        `"unproven": true` where that leaves open whether an effect happened.
+        `{"value": typed JSON}` of the result, or of its value and beside it, as `"result"`, of the rest; or
+        `{"error": [failure code, name of the exception's class, text]}` with `"unproven": true` where that leaves open
+        whether an effect happened.
 
     Since 0.1.
     """
@@ -111,10 +113,17 @@ def answer(address: str, text: str | bytes) -> dict[str, Any]:
         if is_a(value, BaseException):  # returned, it is a failure as anywhere
             raise value
         # Whole and checked where the value is what it was: not every value comes back from a process as that.
-        return {"value": typed(checked(as_result(value), tool.output_check, tool.name))}
+        return _told(checked(as_result(value), tool.output_check, tool.name))
     except BaseException as error:  # SystemExit too: whatever the function does, the caller learns of it
         told: dict[str, Any] = {"error": [*classify(error), describe_exception(error)]}
         return {**told, "unproven": True} if proves_nothing(error) else told
+
+
+def _told(result: ToolResult) -> dict[str, Any]:
+    """A result and its value, each within bounds of its own; a text, mostly the output too, is sent once."""
+    if type(result.value) is str:
+        return {"value": typed(result)}
+    return {"value": typed(result.value), "result": typed(replace(result, value=None))}
 
 
 def _call(tool: FunctionTool[..., Any], arguments: dict[str, Any]) -> Any:

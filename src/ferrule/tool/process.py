@@ -18,7 +18,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from ferrule.errors import JSONSyntaxError, ToolDefinitionError, UsageError
@@ -576,7 +576,11 @@ def _outcome(tool: FunctionTool[..., Any], done: Completed) -> Outcome:
     if "error" in found:
         code, name, text = found["error"]
         return Outcome(None, (code, name, text), False, "unproven" in found)
-    return Outcome(restore(found["value"], annotation=_returns(tool)), None, False)
+    declared = _returns(tool)
+    value = restore(found["value"], annotation=declared)
+    if "result" in found:
+        value = replace(restore(found["result"], annotation=declared), value=value)
+    return Outcome(value, None, False)
 
 
 def _returns(tool: FunctionTool[..., Any]) -> Any:

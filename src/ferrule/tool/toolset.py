@@ -37,7 +37,7 @@ class Toolset:
     Since 0.1.
     """
 
-    __slots__ = ("_by_wire", "_tools")
+    __slots__ = ("__weakref__", "_by_wire", "_tools")
 
     def __init__(self, tools: Iterable[Several] | Mapping[str, Tool | Callable[..., Any]] = ()) -> None:
         """Take the tools under their names."""

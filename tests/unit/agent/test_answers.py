@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from tests.unit.agent.test_agent import PIXEL, add, outputs
 
-from ferrule import Agent, Hooks, Limits, ModelError, RunError, RunInfo, UnsupportedPartError, image, tool
+from ferrule import Agent, Hooks, Limits, ModelError, RunError, RunInfo, Session, UnsupportedPartError, image, tool
 from ferrule.agent.loop import PAUSES
-from ferrule.message import ModelMessage, Usage
+from ferrule.message import ModelMessage, Usage, unpaired
 from ferrule.provider.base import Capabilities, ModelRequest, ModelResponse
 from ferrule.testing import ScriptedModel, call
 
@@ -92,6 +93,52 @@ def test_a_call_after_a_pause_is_made_and_begins_an_answer_of_its_own() -> None:
     model = ScriptedModel([paused("Hm. "), call("add", '{"a": 1, "b": 2}'), "3"])
     result = Agent("a", model, tools=[add]).run_sync("go")
     assert (result.status, result.output, outputs(result.messages)) == ("done", "3", ["3"])
+
+
+def test_an_answer_with_calls_is_no_pause_whatever_it_says_of_itself() -> None:
+    odd = paused("Hm.").but(message=ModelMessage("Hm.", (call("add", '{"a": 1, "b": 2}'),)))
+    session = Session()
+    result = Agent("a", ScriptedModel([odd, "3"]), tools=[add]).run_sync("go", session=session)
+    assert (result.status, result.reason, result.usage.requests) == ("failed", "unknown", 1)
+    assert unpaired(session.messages) is None
+
+
+CALLING = ModelResponse(ModelMessage("Let me look.", (call("add", '{"a": 1}'),)), "tool_calls", Usage(input=9))
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(turns=1), "turns"),
+        (Limits(tokens=5), "tokens"),
+        (Limits(cost=1), "cost"),
+        (Limits(tool_calls=0), "tool_calls"),
+        (Limits(), "repeated_failure"),
+    ],
+)
+def test_a_run_that_a_limit_ends_tells_what_was_said_last(limits: Limits, reason: str) -> None:
+    result = Agent("a", ScriptedModel([CALLING] * 3), tools=[add]).run_sync("go", limits=limits)
+    assert (result.reason, result.output) == (reason, "Let me look.")
+
+
+def test_a_run_that_was_cancelled_tells_what_was_said_last_and_nothing_of_the_run_before() -> None:
+    async def never(request: ModelRequest) -> None:
+        await asyncio.Event().wait()
+
+    async def leave(said: Any, session: Session) -> str:
+        endless = ScriptedModel([said, never])
+        async with Agent("a", endless, tools=[add]).stream("go", session=session) as events:
+            async for event in events:
+                if event.type == "tool_result":
+                    break
+        assert events.result.status == "cancelled"
+        return events.result.output
+
+    async def both() -> tuple[str, str]:
+        session = Session()
+        return await leave(CALLING, session), await leave(call("add", {}), session)
+
+    assert asyncio.run(both()) == ("Let me look.", "")
 
 
 def test_a_turn_that_is_paused_in_for_ever_ends() -> None:

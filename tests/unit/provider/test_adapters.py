@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.provider.adapters import APIS, Said, answered, decoded, is_end, last_of, sent, stream_of
+from tests.unit.provider.adapters import (
+    APIS,
+    EVERY_WIRE,
+    MODEL,
+    Said,
+    answered,
+    decoded,
+    is_end,
+    last_of,
+    sent,
+    stream_of,
+)
 
 from ferrule import Part, UnknownToolError, UsageError, tool
 from ferrule.message import Call, Finish, ModelMessage, SystemMessage, ToolMessage, Usage, system, user
 from ferrule.provider.base import Capabilities, OutputSchema, Settings
-from ferrule.strict_json import parse, restore, typed
+from ferrule.strict_json import dumps, parse, restore, typed
 from ferrule.tool.toolset import Toolset
 
 CALL = ("id1", "look", '{"at":"sky"}')
@@ -301,6 +313,44 @@ def test_what_was_said_before_a_refusal_is_kept_with_it(api: str) -> None:
     word = "refusal" if api == "anthropic" else WORDS["done"][api]
     found = answered(api, Said(text="Well.", refusal="No.", finish=word))
     assert (found.finish, found.message.text) == ("refusal", "Well.\nNo.")
+
+
+# -- back again -------------------------------------------------------------------------------------------------
+
+SECRET = (("c1", "pay", '{"code": 4711}'), ("c2", "look", "{}"))
+
+
+def _back(api: str, message: ModelMessage) -> str:
+    results = [ToolMessage(call, "ok") for call in message.calls]
+    return dumps(sent(api, [user("Hi"), message, *results])[0]).decode()
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_what_a_hook_took_out_of_an_answer_is_not_sent_back(api: str) -> None:
+    said = answered(api, Said(text="The code is 4711.", calls=SECRET[1:], finish=WORDS["called"][api]))
+    assert "4711" in _back(api, said.message)
+    found = _back(api, replace(said.message, text="[taken out]"))
+    assert "4711" not in found
+    assert "[taken out]" in found
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_call_that_a_hook_put_in_place_of_another_is_the_one_that_is_sent_back(api: str) -> None:
+    message = answered(api, Said(calls=SECRET[:1], finish=WORDS["called"][api])).message
+    found = _back(api, replace(message, calls=(Call("t1.0", "look", "{}", "c1"),)))
+    assert "4711" not in found
+    assert "look" in found
+
+
+@pytest.mark.parametrize(
+    "content", [[{"type": "text", "text": "It is 4711."}], [{"type": "thinking", "thinking": []}, "It is 4711."]]
+)
+def test_a_list_of_content_goes_back_as_it_came_unless_a_hook_changed_the_text(content: list[Any]) -> None:
+    items = [{"type": "text", "text": item} if isinstance(item, str) else item for item in content]
+    choice = {"index": 0, "message": {"role": "assistant", "content": items}, "finish_reason": "stop"}
+    said = EVERY_WIRE["mistral"].response({"choices": [choice]}, MODEL).message
+    assert sent("mistral", [user("Hi"), said])[0]["messages"][1]["content"] == items
+    assert "4711" not in _back("mistral", replace(said, text="[taken out]"))
 
 
 # -- usage ------------------------------------------------------------------------------------------------------

@@ -18,9 +18,10 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ferrule.content import file
 from ferrule.errors import ToolDefinitionError, UsageError
-from ferrule.result import Failure, ToolResult
-from ferrule.strict_json import Opaque, typed
+from ferrule.result import Failure, ToolResult, as_result, pending
+from ferrule.strict_json import MAX_BYTES, MAX_DEPTH, MAX_TYPED_NODES, Opaque, plain
 from ferrule.tool import process
 from ferrule.tool.child import address_of, answer, find
 from ferrule.tool.process import Completed, Outcome, call_isolated, run_process
@@ -551,6 +552,10 @@ def host(address: str) -> Host:
 def no_host() -> Host:
     return 5
 
+@tool(process=True)
+def huge(form: str):
+    return HUGE[form]()
+
 @tool
 def result():
     return ToolResult.ok({"n": 1}, output="one")
@@ -749,7 +754,8 @@ def test_a_value_that_its_class_would_change_again_is_never_told_as_another(
 def test_a_result_made_by_hand_travels_as_one(there: Any) -> None:
     answered = answer("isolated_there:result", "{}")
 
-    assert process.restore(answered["value"]) == ToolResult.ok({"n": 1}, output="one")
+    assert process.restore(answered["value"]) == {"n": 1}
+    assert process.restore(answered["result"]) == ToolResult.ok(None, output="one")
 
 
 def test_a_value_is_checked_and_shown_by_the_process_that_made_it(there: Any) -> None:
@@ -757,9 +763,39 @@ def test_a_value_is_checked_and_shown_by_the_process_that_made_it(there: Any) ->
     found = run(there.host.call({"address": "192.0.2.1"}))
     other = run(there.no_host.call())
 
-    assert (found.status, found.output) == ("done", here.output)
-    assert Opaque("isolated_there.Host", '{"address":"192.0.2.1"}') == found.value
+    assert found == here
     assert (other.status, other.failure, other.value) == ("failed", Failure("exception", "OutputMismatch"), 5)
+
+
+HUGE: dict[str, Callable[[], ToolResult]] = {
+    "metadata": lambda: ToolResult("no", True, {"rows": [0] * MAX_TYPED_NODES}),
+    "details": lambda: ToolResult.failed("no", code="timeout", details=[0] * MAX_TYPED_NODES),
+    "failure": lambda: ToolResult("x" * (MAX_BYTES + 1), True),
+    "request": lambda: pending("input", "Which?", data={"rows": [0] * MAX_TYPED_NODES}),
+    "text": lambda: ToolResult.ok("x" * (MAX_BYTES + 1)),
+    "part": lambda: ToolResult.ok(None, parts=[file(bytes(MAX_BYTES))]),
+}
+
+
+@pytest.mark.parametrize("form", HUGE)
+def test_how_a_call_ended_comes_back_though_the_result_is_larger_than_the_bounds(there: Any, form: str) -> None:
+    there.HUGE = HUGE
+    made = HUGE[form]()
+    answered = answer("isolated_there:huge", f'{{"form": "{form}"}}')
+    found = process.restore(answered.get("result", answered["value"]))
+
+    assert (found.status, found.failure and found.failure.code) == (made.status, made.failure and made.failure.code)
+    assert len(found.parts or []) == len(made.parts or [])
+    assert as_result(found).status == made.status
+
+
+def test_a_value_has_all_the_room_that_typed_gives_it(there: Any) -> None:
+    deep: Any = 1
+    for _ in range(MAX_DEPTH):
+        deep = [deep]
+    there.HUGE = {"deep": lambda: deep}
+
+    assert process.restore(answer("isolated_there:huge", '{"form": "deep"}')["value"]) == deep
 
 
 @pytest.mark.parametrize(
@@ -774,7 +810,9 @@ def test_a_value_is_checked_and_shown_by_the_process_that_made_it(there: Any) ->
 def test_async_functions_generators_and_static_methods_are_run_to_their_end(
     there: Any, name: str, text: str, value: Any
 ) -> None:
-    assert answer(f"isolated_there:{name}", text) == {"value": typed(ToolResult.ok(value))}
+    answered = answer(f"isolated_there:{name}", text)
+
+    assert plain(process.restore(answered["value"])) == value
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ DELETE FROM schema_version
 -- name: create
 -- A run, unless its id or its key is there already.
 INSERT INTO runs (run_id, definition, state, seq, epoch, worker, parent, root, session, key, tags, created, updated, due,
-    takeovers)
-VALUES (?1, ?2, 'running', 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, NULL, 0)
+    takeovers, forked_from, forked_at)
+VALUES (?1, ?2, 'running', ?11, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, NULL, 0, ?12, ?13)
 ON CONFLICT DO NOTHING
 
 -- name: adopt
@@ -60,26 +60,36 @@ UPDATE runs SET worker = NULL WHERE worker = ?1
 -- A run found due, unless somebody was faster.
 UPDATE runs SET epoch = epoch + 1, worker = ?1, state = 'running', seq = ?2, updated = ?3, due = NULL,
     takeovers = takeovers + 1
-WHERE run_id = ?4 AND epoch = ?5 AND seq = ?6 AND state IN ('running', 'suspended')
+WHERE run_id = ?4 AND epoch = ?5 AND seq = ?6 AND state IN ('running', 'suspended', 'blocked')
 
 -- name: records
--- A run's records in order.
-SELECT seq, type, v, at, body FROM records
-WHERE run = (SELECT pos FROM runs WHERE run_id = ?1) AND seq > ?2 ORDER BY seq
+-- A run's own records in order.
+SELECT seq, type, v, at, body FROM records WHERE run = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq
+
+-- name: line
+-- The number of a run, and whose records it shares up to which.
+SELECT pos, forked_from, forked_at FROM runs WHERE run_id = ?1
+
+-- name: forks
+-- Runs that share records of these.
+SELECT forked_from, run_id FROM runs WHERE forked_from IN (EACH(?1)) ORDER BY pos
 
 -- name: entry
 -- One run.
-SELECT run_id, definition, state, seq, epoch, worker, parent, root, session, key, tags, created, updated, due, takeovers
+SELECT run_id, definition, state, seq, epoch, worker, parent, root, session, key, tags, created, updated, due, takeovers,
+    forked_from, forked_at
 FROM runs WHERE run_id = ?1
 
 -- name: entry_of_key_or_id
 -- The run that stands in the way of a new one.
-SELECT run_id, definition, state, seq, epoch, worker, parent, root, session, key, tags, created, updated, due, takeovers
+SELECT run_id, definition, state, seq, epoch, worker, parent, root, session, key, tags, created, updated, due, takeovers,
+    forked_from, forked_at
 FROM runs WHERE key = ?1 OR run_id = ?2 ORDER BY CASE WHEN key = ?1 THEN 0 ELSE 1 END LIMIT 1
 
 -- name: entries
 -- Runs, the latest first.
-SELECT run_id, definition, state, seq, epoch, worker, parent, root, session, key, tags, created, updated, due, takeovers
+SELECT run_id, definition, state, seq, epoch, worker, parent, root, session, key, tags, created, updated, due, takeovers,
+    forked_from, forked_at
 FROM runs
 WHERE (CAST(?1 AS TEXT) IS NULL OR state = ?1) AND (CAST(?2 AS TEXT) IS NULL OR definition = ?2)
     AND (CAST(?3 AS TEXT) IS NULL OR parent = ?3)
@@ -203,7 +213,7 @@ INSERT INTO links (run_id, digest) VALUES (?1, ?2) ON CONFLICT DO NOTHING
 SELECT data FROM blobs WHERE digest = ?1
 
 -- name: removable
--- Those runs with all that is inside them, as far as nothing in or around them is still to go on.
+-- Those runs with all that is inside them, as far as nothing in or around them is still to go on and none has a fork.
 WITH RECURSIVE inside (top, run_id) AS (
     SELECT run_id, run_id FROM runs WHERE run_id IN (EACH(?1))
     UNION SELECT inside.top, runs.run_id FROM inside JOIN runs ON runs.parent = inside.run_id
@@ -217,6 +227,7 @@ WHERE top NOT IN (
     WHERE runs.state NOT IN ('done', 'incomplete', 'failed', 'cancelled')
     UNION SELECT around.top FROM around JOIN runs ON runs.run_id = around.run_id
     WHERE runs.state NOT IN ('done', 'incomplete', 'failed', 'cancelled')
+    UNION SELECT inside.top FROM inside JOIN runs ON runs.forked_from = inside.run_id
 )
 
 -- name: over
@@ -235,7 +246,7 @@ SELECT run_id, (SELECT COALESCE(SUM(LENGTH(body)), 0) FROM records WHERE records
 FROM runs WHERE run_id IN (EACH(?1))
 
 -- name: remove_old_blobs
--- Bytes that only runs refer to which are over for long.
+-- Bytes that only runs refer to which are over for long, and that no fork shares.
 DELETE FROM blobs
 WHERE digest IN (
     SELECT links.digest FROM links JOIN runs ON runs.run_id = links.run_id
@@ -243,7 +254,8 @@ WHERE digest IN (
 ) AND NOT EXISTS (
     SELECT 1 FROM links JOIN runs ON runs.run_id = links.run_id
     WHERE links.digest = blobs.digest
-        AND (runs.state NOT IN ('done', 'incomplete', 'failed', 'cancelled') OR runs.updated >= ?1)
+        AND (runs.state NOT IN ('done', 'incomplete', 'failed', 'cancelled') OR runs.updated >= ?1
+            OR EXISTS (SELECT 1 FROM runs AS fork WHERE fork.forked_from = runs.run_id))
 )
 
 -- name: linked

@@ -19,9 +19,12 @@ CREATE TABLE runs (
     created REAL NOT NULL,
     updated REAL NOT NULL,
     due REAL,
-    takeovers INTEGER NOT NULL
+    takeovers INTEGER NOT NULL,
+    forked_from TEXT,
+    forked_at INTEGER
 ) STRICT;
 CREATE INDEX runs_parent ON runs (parent) WHERE parent IS NOT NULL;
+CREATE INDEX runs_forks ON runs (forked_from) WHERE forked_from IS NOT NULL;
 CREATE INDEX runs_worker ON runs (worker) WHERE worker IS NOT NULL;
 CREATE INDEX runs_running ON runs (pos) WHERE state = 'running';
 CREATE INDEX runs_due ON runs (due) WHERE state = 'suspended' AND due IS NOT NULL;
@@ -110,6 +113,6 @@ WHERE pos IN (
     SELECT pos FROM runs WHERE state = 'running' AND (worker IS NULL
         OR NOT EXISTS (SELECT 1 FROM workers WHERE workers.worker = runs.worker AND workers.beat > ?2))
     UNION SELECT pos FROM runs WHERE state = 'suspended' AND due IS NOT NULL AND due <= ?3
-    UNION SELECT runs.pos FROM mail CROSS JOIN runs ON runs.run_id = mail.run_id WHERE runs.state = 'suspended'
+    UNION SELECT runs.pos FROM mail CROSS JOIN runs ON runs.run_id = mail.run_id WHERE runs.state IN ('suspended', 'blocked')
 ) AND definition IN (EACH(?1))
 ORDER BY pos LIMIT ?4

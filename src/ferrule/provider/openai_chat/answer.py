@@ -163,6 +163,20 @@ def _text_of(content: Any) -> str:
     return "".join(as_text(c.get("text")) for c in as_objects(cast("Any", content)) if c.get("type") == "text")
 
 
+def is_unchanged(text: str, kept: Json) -> bool:
+    """Whether the text of a message is what its kept content says: after a hook has changed it, the text counts.
+
+    Args:
+        text: The text.
+        kept: What is kept of the message as it came; it has its content only where the text alone would not do.
+
+    Since 0.1.
+    """
+    if "content" not in kept:
+        return True
+    return text == "\n".join(filter(None, (clean(_text_of(kept["content"])), as_text(kept.get("refusal")))))
+
+
 def _reasoning_of(message: Json) -> str:
     """Readable reasoning; one place only, since some servers say it in two."""
     found = as_text(message.get("reasoning_content")) or as_text(message.get("reasoning"))

@@ -17,7 +17,7 @@ from orjson import Fragment
 from ferrule.content import Part
 from ferrule.errors import JSONSyntaxError, ModelError
 from ferrule.media import bare
-from ferrule.message import Call, Message, ModelMessage, Raw, SystemMessage, ToolMessage, UserMessage
+from ferrule.message import Call, Message, ModelMessage, SystemMessage, ToolMessage, UserMessage
 from ferrule.provider.base import (
     Body,
     Capabilities,
@@ -32,7 +32,7 @@ from ferrule.provider.base import (
 from ferrule.provider.body import merged, present, written
 from ferrule.provider.definition import Choice, tool_choice, tool_definitions
 from ferrule.provider.foreign import Json
-from ferrule.provider.openai_chat.answer import ChatDecoder, whole_answer
+from ferrule.provider.openai_chat.answer import ChatDecoder, is_unchanged, whole_answer
 from ferrule.provider.openai_chat.refused import refused_call
 from ferrule.provider.openai_error import read_error
 from ferrule.provider.refusal import model_error
@@ -400,7 +400,7 @@ class _History:
         turn: Json = {"role": "assistant", "content": clean(message.text)}
         if message.calls and not message.text:
             turn["content"] = "" if self.dialect.empty == "text" else None
-        kept = self.kept(message.raw)
+        kept = self.kept(message)
         extras: Any = kept.pop("tool_calls", None)
         turn.update(kept)
         if turn["content"] is None and self.dialect.empty == "omit":
@@ -412,12 +412,14 @@ class _History:
             turn["tool_calls"] = [self.call(c, m) for c, m in zip(message.calls, more, strict=True)]
         return turn
 
-    def kept(self, raw: Raw | None) -> Json:
+    def kept(self, message: ModelMessage) -> Json:
         """What only its sender understands: given back to the same API and family of models, else left out whole."""
+        raw = message.raw
         if raw is None or raw.api != self.dialect.api or _family(raw.model) != self.family:
             return {}
         items: object = raw.items
-        return dict(cast("Json", items)) if isinstance(items, dict) else {}
+        kept = dict(cast("Json", items)) if isinstance(items, dict) else Json()
+        return kept if is_unchanged(message.text, kept) else {}
 
     def call(self, call: Call, more: Json) -> Json:
         function = {"name": wire_name(call.name), "arguments": sent_arguments(call.arguments)}

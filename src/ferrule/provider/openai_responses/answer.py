@@ -38,6 +38,20 @@ def is_call(item: Json) -> bool:
     return item.get("type") == "function_call"
 
 
+def is_unchanged(message: ModelMessage, items: list[Json]) -> bool:
+    """Whether a message still says what these items say: after a hook has changed it, its text and calls count.
+
+    Args:
+        message: What the model said.
+        items: The items that it came in.
+
+    Since 0.1.
+    """
+    read = _read(items)
+    names = [as_text(item.get("name")) for item in read.calls]
+    return read.text == message.text and names == [call.name for call in message.calls]
+
+
 # -- the answer -------------------------------------------------------------------------------------------------
 
 _INCOMPLETE: dict[str, Finish] = {"max_output_tokens": "length", "content_filter": "content_filter"}

@@ -24,7 +24,7 @@ from ferrule.provider.body import merged, present, written
 from ferrule.provider.definition import tool_choice, tool_definitions
 from ferrule.provider.foreign import Json, arguments_text, as_object, as_objects
 from ferrule.provider.openai_error import read_error
-from ferrule.provider.openai_responses.answer import ResponsesDecoder, is_call, read_answer, reported
+from ferrule.provider.openai_responses.answer import ResponsesDecoder, is_call, is_unchanged, read_answer, reported
 from ferrule.provider.refusal import model_error
 from ferrule.provider.schema import lower
 from ferrule.provider.transcript import Shown, check_user_part, encode, show_result, told_in_words, wire_id
@@ -247,10 +247,10 @@ def _data_url(part: Part) -> str:
 
 
 def _said(message: ModelMessage, api: str) -> list[Json]:
-    """What the model said: its own items where they are of this API, else built from the normal form."""
+    """What the model said: its own items where they are of this API and nobody changed them, else the normal form."""
     raw = message.raw
     items = as_objects(raw.items) if raw is not None and raw.api == api else []
-    if items and sum(map(is_call, items)) == len(message.calls):
+    if items and is_unchanged(message, items):
         calls = iter(message.calls)
         return [_with_id(item, next(calls)) if is_call(item) else item for item in _units(items)]
     said: list[Json] = [{"role": "assistant", "content": clean(message.text)}] if message.text else []

@@ -221,6 +221,53 @@ async def nothing_of_a_tree_that_goes_on_is_removed(g: Ground) -> None:
         expect(await g.seqs(run_id), [1, 2], "its records")
 
 
+async def a_fork_shares_the_records_before_it_and_goes_on_with_its_own(g: Ground) -> None:
+    top = await g.held()
+    await g.store.append(top, Batch(rows(2, 9), state="done"))
+    whole = await g.store.rows(top.run_id)
+    forked = await g.held(forked_from=top.run_id, forked_at=6)
+    expect((forked.epoch, forked.seq), (1, 6), "the holding of a fork")
+    entry = await g.entry(forked.run_id)
+    expect((entry.seq, entry.forked_from, entry.forked_at), (6, top.run_id, 6), "what its entry tells")
+    first = only([r for r in await g.store.rows(forked.run_id) if r.seq == 1], "first records there are")
+    own = [row(n, "own") for n in (7, 8)]
+    await g.store.append(forked, Batch(own))
+    expect(await g.store.rows(forked.run_id), [first, *whole[1:6], *own], "its records")
+    expect(await g.store.rows(forked.run_id, 4), [*whole[4:6], *own], "those after one that it shares")
+    expect(await g.store.rows(forked.run_id, 7), own[1:], "those after one of its own")
+    expect(await g.store.rows(top.run_id), whole, "the records of the other one")
+    twice = await g.held(forked_from=forked.run_id, forked_at=7)
+    early = await g.held(forked_from=forked.run_id, forked_at=3)
+    expect(
+        [r.type for r in await g.store.rows(twice.run_id)][1:], [r.type for r in [*whole[1:6], own[0]]], "a fork of it"
+    )
+    expect((await g.store.rows(early.run_id))[1:], whole[1:3], "a fork of it before that")
+    found = await g.store.forks([top.run_id, forked.run_id, twice.run_id])
+    expect(found, {top.run_id: [forked.run_id], forked.run_id: [twice.run_id, early.run_id]}, "who shares records")
+
+
+async def a_fork_of_what_is_not_there_is_refused(g: Ground) -> None:
+    held = await g.held()
+    for run_id, at in ((f"{held.run_id}-none", 1), (held.run_id, 2), (held.run_id, 0)):
+        new = g.new(forked_from=run_id, forked_at=at)
+        await refused(g.store.create(new, g.worker), StoreError, "a fork of what is not there")
+        expect(await g.store.entry(new.run_id), None, "a run of it")
+
+
+async def a_run_that_has_forks_is_removed_with_or_after_them_only(g: Ground) -> None:
+    data = b"shared" + g.mark.encode()
+    digest = hashlib.sha256(data).hexdigest()
+    top = await g.held(blobs={digest: data})
+    await g.store.append(top, Batch(rows(2, 4), state="done"))
+    forked = await g.held(forked_from=top.run_id, forked_at=3)
+    expect(await g.store.remove([top.run_id]), 0, "how many were removed")
+    expect(await g.store.remove([top.run_id, forked.run_id]), 0, "how many while the fork goes on")
+    expect((await g.seqs(forked.run_id), await g.store.blob(digest)), ([1, 2, 3], data), "what the fork shares")
+    await g.store.append(forked, Batch([row(4)], state="done"))
+    expect(await g.store.remove([top.run_id, forked.run_id]), 2, "how many once it is over, whatever their order")
+    expect(await g.store.entry(top.run_id), None, "the run")
+
+
 async def a_closed_store_says_so_and_opens_again(g: Ground) -> None:
     held = await g.held()
     waiting = g.store.append(held, Batch(rows(2, 3)))

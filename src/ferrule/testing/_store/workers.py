@@ -113,11 +113,18 @@ async def a_parked_run_with_a_letter_is_due_until_it_was_read(g: Ground) -> None
 
 
 async def runs_that_have_ended_are_never_taken(g: Ground) -> None:
-    for state in ("done", "incomplete", "failed", "cancelled", "blocked"):
+    for state in ("done", "incomplete", "failed", "cancelled"):
         held = await g.ended(state)
         await g.store.post(held.run_id, "event", b"{}")
     await g.store.retire(g.worker)
     expect(await g.claimed(await g.enlist("-2"), lease=-1.0), [], "what is taken")
+
+
+async def a_blocked_run_is_left_alone_until_somebody_says_something_to_it(g: Ground) -> None:
+    blocked = await g.ended("blocked")
+    expect(await g.claimed(await g.enlist("-2"), lease=-1.0), [], "what is taken")
+    await g.store.post(blocked.run_id, "resume", b"{}")
+    expect(await g.claimed(g.worker), [blocked.run_id], "what is taken then")
 
 
 async def a_run_let_go_of_is_taken_by_the_next(g: Ground) -> None:
