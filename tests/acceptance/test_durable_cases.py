@@ -527,7 +527,8 @@ async def over_a_restart(
         def made() -> Agent[Any, Any]:
             return Agent("a", model(api, server.url), tools=[asking, free])
 
-        run_id = (await started(path, made())).run_id
+        result = await started(path, made())
+        run_id = result.run_id
         while waiting := await open_requests(path, run_id):
             async with process(path, made()) as (store, worker):
                 for asked in waiting:
