@@ -14,22 +14,18 @@ from __future__ import annotations
 
 import difflib
 import functools
-import importlib
 import re
-import signal
 import sys
-import threading
 import tomllib
-import traceback
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, MappingProxyType, ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from ferrule.errors import ConfigurationError, ToolNameError, UsageError
-from ferrule.exception import describe_exception
+from ferrule.importing import module_named, module_of_file, put_on_path
 from ferrule.lazy import LazyModule
 from ferrule.tool.tool import Tool
 from ferrule.tool.toolset import Toolset
@@ -46,11 +42,12 @@ if TYPE_CHECKING:
     from ferrule.journal.retention import Retention
     from ferrule.journal.store import Store
     from ferrule.message import Prompt
-    from ferrule.runtime import inbox, worker
+    from ferrule.runtime import inbox, stream, worker
     from ferrule.runtime.answer import OnRequest
     from ferrule.runtime.driver import Listener
     from ferrule.runtime.inbox import Inbox
     from ferrule.runtime.outcome import RunResult
+    from ferrule.runtime.stream import RunStream
     from ferrule.runtime.worker import Worker
 
     AnyAgent = Agent[Any, Any]
@@ -60,6 +57,7 @@ else:  # tools alone need nothing of what runs are made of
     keeping = LazyModule("ferrule.journal.retention")
     sqlite = LazyModule("ferrule.journal.sqlite")
     inbox = LazyModule("ferrule.runtime.inbox")
+    stream = LazyModule("ferrule.runtime.stream")
     worker = LazyModule("ferrule.runtime.worker")
 
 T = TypeVar("T")
@@ -67,7 +65,6 @@ T = TypeVar("T")
 PROJECT_FILE: Final = "ferrule.toml"
 DEFAULT_STORE: Final = Path(".ferrule", "runs.db")
 _KEYS: Final = ("app", "modules", "paths", "store", "retention")
-_NOT_THEIRS: Final = (Path(__file__).parent, Path(importlib.__file__).parent)
 _PYTHON_FILE: Final = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[\w.]+))?")
 
 
@@ -191,8 +188,10 @@ class App:
             self._users -= 1
             if not self._users:
                 ending, self._worker = self._worker, None
-                await ending.__aexit__()
-                await self.store.close()
+                try:
+                    await ending.__aexit__()
+                finally:
+                    await self.store.close()
 
     async def run(
         self,
@@ -206,8 +205,12 @@ class App:
         deps: Any = None,
         on_request: OnRequest | None = None,
         on_event: Listener | None = None,
+        run_id: str | None = None,
     ) -> RunResult[Any]:
         """Run an agent durably, to its end or until it waits for answers.
+
+        Whoever is cancelled while they wait here leaves the run, and does not cancel it: it goes on in a `working`
+        block around this call, and without one it gets five seconds to come to a halt, and is then for the next worker.
 
         Args:
             name: The agent's name.
@@ -219,6 +222,8 @@ class App:
             deps: Live objects of this process; a run that goes on in another has those that the agent makes.
             on_request: Answers what the run asks, in this process.
             on_event: Hears of records once they are durable.
+            run_id: The run's id, of letters, digits, `_` and `-`; default a new one. A second start with it gives the
+                first run.
 
         Returns:
             How it ended; failures are data.
@@ -227,19 +232,88 @@ class App:
             UsageError: There is no such agent, or the app has no store.
             StoreError: The store cannot be used, or another worker has taken the run.
         """
+        live = {"deps": deps, "on_request": on_request, "on_event": on_event}
+        return await self._run(name, prompt, limits, live, idempotency_key, context=context, tags=tags, run_id=run_id)
+
+    async def _run(
+        self, name: str, prompt: Prompt, limits: Limits | None, live: Mapping[str, Any], key: str | None, **about: Any
+    ) -> RunResult[Any]:
         self.agent(name)
         async with self.working(takes=False) as mine:
-            return await mine.run(
-                name,
-                loop.RunInput(message.user(prompt)),
-                context=context,
-                options={"limits": limits} if limits is not None else None,
-                key=idempotency_key,
-                tags=tags,
-                deps=deps,
-                on_request=on_request,
-                on_event=on_event,
-            )
+            return await mine.run(name, _given(prompt), options=_options(limits), key=key, **live, **about)
+
+    def stream(
+        self,
+        name: str,
+        prompt: Prompt,
+        *,
+        context: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+        idempotency_key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        deps: Any = None,
+        on_request: OnRequest | None = None,
+        run_id: str | None = None,
+    ) -> RunStream[Any]:
+        """Run an agent durably and hear of it while it goes on: `async with app.stream(…) as events`.
+
+        Pieces of answers come as they come, and are not kept; all else comes once it is durable. A slow consumer never
+        holds the run up. Leaving lets it go on, as for `run`.
+
+        Args:
+            name: As for `run`.
+            prompt: As for `run`.
+            context: As for `run`.
+            limits: As for `run`.
+            idempotency_key: As for `run`; of a run that was there before, only the result comes.
+            tags: As for `run`.
+            deps: As for `run`.
+            on_request: As for `run`.
+            run_id: As for `run`.
+
+        Returns:
+            The events; after the last of them `events.result`.
+        """
+
+        def start(events: RunStream[Any]) -> Coroutine[Any, Any, RunResult[Any]]:
+            live = {"deps": deps, "on_request": on_request, "stream": events}
+            return self._run(name, prompt, limits, live, idempotency_key, context=context, tags=tags, run_id=run_id)
+
+        return stream.RunStream(start, durable=True)
+
+    async def start(
+        self,
+        name: str,
+        prompt: Prompt,
+        *,
+        context: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+        idempotency_key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        run_id: str | None = None,
+    ) -> str:
+        """Start a durable run and leave it to a worker, here or elsewhere.
+
+        Args:
+            name: As for `run`.
+            prompt: As for `run`.
+            context: As for `run`.
+            limits: As for `run`.
+            idempotency_key: As for `run`.
+            tags: As for `run`.
+            run_id: As for `run`.
+
+        Returns:
+            The run's id.
+
+        Raises:
+            UsageError: As for `run`.
+            StoreError: As for `run`.
+        """
+        self.agent(name)
+        about: dict[str, Any] = {"context": context, "key": idempotency_key, "tags": tags, "run_id": run_id}
+        async with self.working(takes=False) as mine:
+            return await mine.leave(name, _given(prompt), options=_options(limits), **about)
 
     @property
     def inbox(self) -> Inbox:
@@ -249,6 +323,14 @@ class App:
     def __repr__(self) -> str:
         """The names of its tools and agents."""
         return f"App({', '.join([*self._tools.names, *self._agents])})"
+
+
+def _given(prompt: Prompt) -> Any:
+    return loop.RunInput(message.user(prompt))
+
+
+def _options(limits: Limits | None) -> dict[str, Any] | None:
+    return {"limits": limits} if limits is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,13 +498,13 @@ def _folders(file: Path, names: Sequence[str]) -> tuple[Path, ...]:
 
 
 def _from_project(project: Project) -> App:
-    _put_on_path(project.paths)
+    put_on_path(project.paths)
     where = f"{project.file}: key 'app'" if project.app else f"{project.file}: key 'modules'"
     if project.app:
         name, _, attribute = project.app.partition(":")
-        app = _one(_module(name, where), attribute, where)
+        app = _one(module_named(name, where), attribute, where)
     else:
-        app = _offered([_module(name, where) for name in project.modules], where)
+        app = _offered([module_named(name, where) for name in project.modules], where)
     store = None if app.is_durable else project.store  # what the app itself says goes before
     retention = app.retention or project.retention
     return app if store is None and retention is app.retention else stored(app, store, retention)
@@ -439,92 +521,13 @@ def _from_target(target: str, start: Path) -> App:
         return _from_project(read_project(path))
     where = f"app {target!r}"
     if python_file := _PYTHON_FILE.fullmatch(target):
-        return _one(_module_of_file(start / python_file["file"], where), python_file["name"] or "", where)
-    _put_on_path([start.absolute()])
+        return _one(module_of_file(start / python_file["file"], where), python_file["name"] or "", where)
+    put_on_path([start.absolute()])
     name, _, attribute = target.partition(":")
-    return _one(_module(name, where), attribute, where)
+    return _one(module_named(name, where), attribute, where)
 
 
-def _module_of_file(path: Path, where: str) -> ModuleType:
-    """Import a file under the name it has inside its packages, so that its relative imports work."""
-    path = path.resolve()
-    if not path.is_file():
-        raise ConfigurationError(f"{where}: there is no file {path}. Correct the path.")
-    names, folder = [path.stem] if path.stem != "__init__" else [], path.parent
-    while (folder / "__init__.py").is_file():
-        names.insert(0, folder.name)
-        folder = folder.parent
-    _put_on_path([folder])
-    module = _module(".".join(names), where)
-    found = getattr(module, "__file__", None)
-    if found is None or Path(found).resolve() != path:
-        shown = found or "a module built into Python"
-        raise ConfigurationError(f"{where}: the name {module.__name__!r} belongs to {shown}. Rename the file.")
-    return module
-
-
-# -- modules and what they offer --------------------------------------------------------------------------------
-
-
-def _put_on_path(folders: Sequence[Path]) -> None:
-    for folder in reversed(folders):
-        if str(folder) not in sys.path:
-            sys.path.insert(0, str(folder))
-    importlib.invalidate_caches()  # a file written a moment ago must be found
-
-
-def _module(name: str, where: str) -> ModuleType:
-    if not name or name.startswith(".") or re.search(r"[\s/\\]", name):
-        raise ConfigurationError(
-            f"{where}: {name!r} is no module name. Write it like pkg.tools, without a leading dot."
-        )
-    with _interrupts() as pressed:
-        try:
-            return importlib.import_module(name)
-        except BaseException as error:  # whatever a user's module raises is about it, the end of the process too
-            if pressed and isinstance(error, KeyboardInterrupt):
-                raise
-            raise _broken(name, where, error) from error
-
-
-@contextmanager
-def _interrupts() -> Generator[list[int]]:
-    """Note each Ctrl-C, so that a module that raises KeyboardInterrupt by itself is told from somebody who pressed it.
-
-    Whoever handled Ctrl-C before still does. Outside the main thread nothing is noted: it never arrives there.
-    """
-    pressed: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-    if not callable(before) or threading.current_thread() is not threading.main_thread():
-        yield pressed
-        return
-
-    def note(number: int, frame: FrameType | None) -> Any:
-        pressed.append(number)
-        return before(number, frame)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield pressed
-    finally:
-        if signal.getsignal(signal.SIGINT) is note:  # the module may have set a handler of its own
-            signal.signal(signal.SIGINT, before)
-
-
-def _broken(name: str, where: str, error: BaseException) -> ConfigurationError:
-    if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
-        missing = f"module {name!r}" if error.name == name else f"module {name!r}: {error.name!r} is missing"
-        mend = "Correct the name, or add the folder it is in to 'paths'."
-        return ConfigurationError(f"{where}: there is no {missing}. {mend}")
-    told = describe_exception(error).rstrip(".")
-    return ConfigurationError(f"{where}: module {name!r} cannot be imported{_place(error)}: {told}.")
-
-
-def _place(error: BaseException) -> str:
-    """Where in a user's code it was raised, after a comma; "" where no line of it ran."""
-    frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
-    theirs = [(p, n) for p, n in frames if p.is_file() and not any(p.is_relative_to(o) for o in _NOT_THEIRS)]
-    return ", {}:{}".format(*theirs[-1]) if theirs else ""
+# -- what modules offer ------------------------------------------------------------------------------------------
 
 
 def _one(module: ModuleType, attribute: str, where: str) -> App:

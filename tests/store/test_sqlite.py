@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -353,14 +354,8 @@ def test_opening_a_store_module_loads_no_database() -> None:
     assert done.stdout == "set()\n"
 
 
-LISTS = {
-    "entries",
-    "requests",
-    "workers",
-    "version",
-    "size",
-    "remove_old_blobs",
-}  # those that a person or a sweep asks for
+# What a person or a sweep asks for, and what holds a row for each worker.
+LISTS = {"entries", "requests", "size", "remove_old_blobs", "version", "workers", "forget_workers"}
 
 
 def test_no_query_of_a_worker_reads_what_grows_with_parked_runs(tmp_path: Path) -> None:
@@ -375,6 +370,26 @@ def test_no_query_of_a_worker_reads_what_grows_with_parked_runs(tmp_path: Path) 
                 if re.match(r"SCAN (runs|records|mail|requests|answers|blobs|links|workers|schema_version)\b", step):
                     scans[name] = step
     db.close()
-    indexed = {"due": "SCAN mail USING COVERING INDEX mail_run"}  # letters that nobody has read yet
+    indexed = {"due": "SCAN mail"}  # letters that nobody has read yet
     indexed |= {"over": "SCAN runs USING INDEX runs_over", "open_requests": "SCAN requests USING INDEX requests_open"}
     assert {name: step for name, step in scans.items() if name not in LISTS} == indexed
+
+
+def test_workers_that_were_killed_long_ago_are_forgotten_unless_they_hold_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+
+    async def main() -> None:
+        store = SqliteStore(path)
+        await store.open()
+        for worker in ("w", "gone", "lapsed", "new"):
+            await store.enlist(worker, {})
+        await held(store)  # by w
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute(
+                "UPDATE workers SET beat = CASE worker WHEN 'lapsed' THEN -9.0 ELSE 9.0 END WHERE worker != 'new'"
+            )
+        await store.enlist("next", {})
+        assert list(await store.workers()) == ["new", "next", "w"]
+        await store.close()
+
+    asyncio.run(main())

@@ -16,6 +16,7 @@ from ferrule.cli.output import json_text, printable
 from ferrule.cli.session import Session
 from ferrule.errors import JSONSyntaxError, ToolDefinitionError
 from ferrule.result import ToolResult
+from ferrule.runtime.answer import OUTPUT, PARAMETERS
 from ferrule.strict_json import parse, plain
 from ferrule.suspension import Answer, Request
 from ferrule.tool.schema.arguments import schema_check
@@ -98,8 +99,9 @@ def say_shown(session: Session, request: Request, instead: Mapping[str, Any] | N
 
 def _shown(request: Request) -> list[str]:
     lines = [request.prompt, *([request.url] if request.url else [])]
+    schemas = ("schema", *((PARAMETERS, OUTPUT) if request.kind in ("approval", "outcome") else ()))
     for key, value in (request.data or {}).items():
-        if key != "schema":
+        if key not in schemas:
             lines.append(f"{key}: {_as_text(value)}")
     if request.preview is not None:
         lines.append(f"preview: {_as_text(request.preview)}")

@@ -15,11 +15,11 @@ from ferrule.cli.output import Format
 from ferrule.cli.parts import without_data
 from ferrule.cli.session import Session, command
 from ferrule.cli.store import MANY, age, find_run, find_store, has_worker, moment, opened, say_worker, span, who
-from ferrule.errors import AlreadyAnswered, AnswerRefused, ConfigurationError, UsageError
+from ferrule.errors import AlreadyAnswered, AnswerRefused, UsageError
 from ferrule.lazy import LazyModule
+from ferrule.runtime.answer import fitting
 from ferrule.strict_json import parse, plain, restore
 from ferrule.suspension import Answer, Request
-from ferrule.tool.schema.arguments import InvalidArguments, read
 
 if TYPE_CHECKING:
     from ferrule.journal.store import Asked, Store
@@ -101,9 +101,7 @@ def _answer_request(
     """
     given = _given(approve, decline, data, arguments, reason)
     store = find_store(session)
-    asked, definition = session.run(_look(store, request_id))
-    if given is not None and "arguments" in given:
-        _check_arguments(session, asked, definition, given["arguments"])
+    asked = session.run(_look(store, request_id))
     answer = _decided(session, asked, given, digest, sure=yes)
     if answer is None:
         session.note(f"request {asked.request_id} stays open.")
@@ -161,12 +159,11 @@ async def _open_requests(store: Store, run: str | None) -> list[Asked]:
         return await store.requests(run_id=run_id, limit=MANY)
 
 
-async def _look(store: Store, request_id: str) -> tuple[Asked, str]:
-    """A request, and the name of the agent whose run asks."""
+async def _look(store: Store, request_id: str) -> Asked:
     async with opened(store):
         asked = await store.asked(request_id)
         if asked is not None:
-            return asked, (await find_run(store, asked.run_id)).definition
+            return asked
         known = [r.request_id for r in await store.requests(limit=MANY) if r.request_id.startswith(request_id)]
     mend = f"Open are: {', '.join(known[:3])}." if known and request_id else "`ferrule requests` lists the open ones."
     raise UsageError(f"there is no request {request_id[:100]!r}. {mend}")
@@ -212,7 +209,11 @@ def _decided(
         if not can_ask():
             raise UsageError("there is no terminal to ask on. Say --approve, --decline, --data or --arguments.")
         return session.run(ask_on_terminal(session, request))
+    if "arguments" in given and asked.kind != "approval":
+        raise UsageError(f"--arguments is for approvals, and {asked.request_id} is of kind {asked.kind}. Use --data.")
     answer = Answer(asked.request_id, digest=asked.digest or None, **given)
+    if asked.state == "open":  # before it is shown, and before a yes is used up
+        fitting(answer, request)
     if not answer.ok or asked.kind != "approval" or digest is not None or sure or asked.state != "open":
         return answer
     if not can_ask():
@@ -222,23 +223,6 @@ def _decided(
         )
     say_shown(session, request, answer.arguments)
     return answer if ask_yes("Approve this?") else None
-
-
-def _check_arguments(session: Session, asked: Asked, definition: str, arguments: Any) -> None:
-    """Refuse arguments that do not fit before the approval is used up; of a tool that is not here, the run does."""
-    if asked.kind != "approval":
-        raise UsageError(f"--arguments is for approvals, and {asked.request_id} is of kind {asked.kind}. Use --data.")
-    try:
-        agent = session.load().agents.get(definition)
-    except ConfigurationError:
-        return
-    name = (request_of(asked).data or {}).get("tool")
-    tool = agent.tools.find(name) if agent is not None and isinstance(name, str) and "/" not in asked.op else None
-    if tool is not None:
-        try:
-            read(tool.parameters, arguments, omit_blank=tool.omit_blank)
-        except InvalidArguments as error:
-            raise UsageError(f"--arguments does not fit tool {name!r}. {error}") from error
 
 
 def _refuse_closed(asked: Asked) -> None:

@@ -52,6 +52,7 @@ RunArgument = Annotated[
 _POLL: Final = 0.2
 _ENDS: Final = (signal.SIGTERM, signal.SIGINT)
 GOES_ON: Final = ("running", "suspended")
+_NOT_OVER: Final = (*GOES_ON, "blocked")
 _SHOWN: Final = 60
 
 
@@ -146,8 +147,8 @@ def _last_words(records: Sequence[Record]) -> dict[str, Any]:
         if record.type == "model.responded" and "/" not in record.body["op"]:
             response = getattr(record.body["outcome"], "response", record.body["outcome"])
             output, error = response.message.text, response.error
-        elif record.type == "run.settled":
-            reason = record.body.get("reason")
+        elif record.type == "run.settled" or (record.type == "note" and record.body["about"] == "blocked"):
+            reason, error = record.body.get("reason"), record.body.get("error", error)
     return {"output": output, "error": None if error is None else str(error), "reason": reason}
 
 
@@ -228,12 +229,17 @@ async def _follow(
                 seq = row.seq
             if entry.state == "suspended" and not await store.letters(run_id):
                 return entry, await store.requests(run_id=run_id, limit=MANY)
-            if entry.state not in GOES_ON:
+            if entry.state not in GOES_ON and not await _is_cancelled(store, entry):
                 return entry, ()
             if not told and not await has_worker(store, entry):
                 told = True
                 session.note("No worker is alive to go on with it. Start one: ferrule work")
             await asyncio.sleep(_POLL)
+
+
+async def _is_cancelled(store: Store, entry: Entry) -> bool:
+    """Whether a blocked run is yet to be cancelled."""
+    return entry.state == "blocked" and any(letter.kind == "cancel" for letter in await store.letters(entry.run_id))
 
 
 # -- ending and removing ----------------------------------------------------------------------------------------
@@ -249,12 +255,12 @@ def _cancel_run(session: Session, run: RunArgument) -> ExitCode:
     async def leave() -> tuple[Entry, bool]:
         async with opened(store):
             entry = await find_run(store, run)
-            if entry.state in GOES_ON and not await store.post(entry.run_id, "cancel", dumps({"by": who()})):
+            if entry.state in _NOT_OVER and not await store.post(entry.run_id, "cancel", dumps({"by": who()})):
                 entry = await find_run(store, entry.run_id)  # it has ended meanwhile
             return entry, await has_worker(store, entry)
 
     entry, is_alive = session.run(leave())
-    if entry.state not in (*GOES_ON, "cancelled"):
+    if entry.state not in (*_NOT_OVER, "cancelled"):
         raise Conflict(f"run {entry.run_id} is {entry.state}: there is nothing to cancel.")
     over = entry.state == "cancelled"
     said = f"run {entry.run_id} is cancelled." if over else f"run {entry.run_id} is told to end."
@@ -324,7 +330,7 @@ def _remove_named(session: Session, store: Store, runs: Sequence[str], yes: bool
 
     found, forks = session.run(look())
     entries = {entry.run_id: entry for entry in found}
-    going = [entry for entry in entries.values() if entry.state in GOES_ON]
+    going = [entry for entry in entries.values() if entry.state in _NOT_OVER]
     if going:
         raise Conflict(f"run {going[0].run_id} is {going[0].state}. Cancel it first; nothing was removed.")
     for run_id, fork in ((run_id, fork) for run_id, its in forks.items() for fork in its if fork not in entries):

@@ -10,7 +10,8 @@ from ferrule.strict_json import Load, Spill, dumps, parse, restore, typed_fields
 
 RecordType = Literal[
     "run.started", "run.taken", "hook.returned", "model.intended", "model.responded", "tool.intended", "tool.settled",
-    "wait.opened", "wait.answered", "timer.fired", "child.started", "child.settled", "cancel.requested", "run.settled",
+    "wait.opened", "wait.answered", "timer.fired", "child.started", "child.settled", "cancel.requested", "note",
+    "run.settled",
 ]  # fmt: skip
 VERSION: Final = 1  # 1: as below
 
@@ -30,6 +31,7 @@ FACTS: Final[Mapping[str, tuple[str, ...]]] = {
     "child.started": ("op", "definition"),
     "child.settled": ("op", "outcome"),
     "cancel.requested": ("by",),
+    "note": ("about", "reason", "error"),  # `blocked`: why it needs somebody
     "run.settled": ("status", "reason"),
 }
 

@@ -434,7 +434,8 @@ class Store(Keeping, Protocol):
 
         Args:
             worker: An id, new for each process.
-            about: Host, boot, process id and start time, for others to prove it dead.
+            about: Host, boot, process id and start time, for others to prove it dead; `lease`: the seconds without a
+                beat after which others may take its runs. Those not heard of for a day that hold nothing are forgotten.
         """
         ...
 
@@ -462,7 +463,10 @@ class Store(Keeping, Protocol):
         ...
 
     async def claim(self, worker: str, definitions: Sequence[str], limit: int, lease: float) -> list[Held]:
-        """Take runs that are due: held by nobody alive and running, parked or blocked with mail, or past their `due`.
+        """Take runs that are due.
+
+        Those are: running, and held by nobody alive; parked with mail or past their `due`; blocked with a letter
+        `cancel` or `resume`.
 
         A taken run gets a record `run.taken` (worker, epoch), the next epoch and the state `running`.
 
@@ -470,7 +474,7 @@ class Store(Keeping, Protocol):
             worker: Who takes them.
             definitions: Names of what it can run.
             limit: At most so many.
-            lease: Seconds without a beat after which a holder counts as dead.
+            lease: Seconds without a beat after which a holder counts as dead that did not say its own.
         """
         ...
 

@@ -12,6 +12,7 @@ from ferrule.strict_json import dumps, parse, plain
 
 OVER: Final = frozenset({"done", "incomplete", "failed", "cancelled"})
 ENDLESS: Final = 2**63 - 1
+FORGET: Final = 86_400.0  # seconds without a beat after which nothing that a worker began can be going on
 KNOWN: Final = 10_000  # runs whose numbers a connection remembers
 
 
@@ -263,7 +264,9 @@ def enlist(c: Connection, worker: str, about: Mapping[str, Any]) -> None:
 
     Since 0.1.
     """
-    c.change("enlist", worker, text(about), c.now())
+    now, lease = c.now(), about.get("lease")
+    c.change("forget_workers", now - FORGET)
+    c.change("enlist", worker, text(about), now, lease)
 
 
 def beat(c: Connection, worker: str) -> bool:
@@ -311,14 +314,14 @@ def claim(c: Connection, worker: str, definitions: Sequence[str], limit: int, le
         worker: Who takes them.
         definitions: What it can run.
         limit: At most so many.
-        lease: Seconds without a beat after which a holder counts as dead.
+        lease: Seconds without a beat after which a holder counts as dead that did not say its own.
 
     Since 0.1.
     """
     c.run("lock_claims")
     now = c.now()
     taken: list[Held] = []
-    for run_id, epoch, seq, takeovers, former in c.run("due", text(definitions), now - lease, now, limit):
+    for run_id, epoch, seq, takeovers, former in c.run("due", text(definitions), lease, now, limit):
         held = Held(run_id, epoch + 1, seq + 1, takeovers + 1)
         # Its holder may have let it end, or gone on, since it was looked at.
         if c.change("take", worker, held.seq, now, run_id, epoch, seq):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ferrule.errors import RequestError, UsageError
 from ferrule.lazy import LazyModule
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 else:
     asyncio = LazyModule("asyncio")
 
+HAPPENED: Final = "happened"  # what an answer says of a call whose outcome was asked for
+PARAMETERS: Final = "parameters"  # in the data of an approval: the tool's input schema, for edited arguments
+OUTPUT: Final = "output_schema"  # in the data of an outcome: what the tool declares of its value
 PARKED: Final = object()  # what comes of a command that waits for an answer nobody has given yet
 OnRequest = Callable[[Request], Awaitable[Answer | None] | Answer | None]
 
@@ -55,7 +58,10 @@ async def asked(ask: OnRequest, request: Request) -> Answer | None:
 
 
 def fitting(answer: Any, request: Request) -> Answer:
-    """The answer, if it is one to this very request as it was shown, and gives what its schema asks for.
+    """The answer, if it is one to this very request as it was shown, and what it gives fits what was asked.
+
+    That is: `data` fits the request's schema, edited arguments the tool's, and the value of a call that happened what
+    the tool says of its output. All three schemas stand in the request.
 
     Args:
         answer: What somebody gave.
@@ -73,13 +79,23 @@ def fitting(answer: Any, request: Request) -> Answer:
         raise RequestError(f"the answer names request {answer.id!r}, and {request.id!r} was asked.")
     if answer.digest is not None and answer.digest != request.digest:
         raise RequestError(f"the answer to {request.id!r} was given for something else than what was shown.")
-    schema = (request.data or {}).get("schema")
-    if answer.ok and isinstance(schema, dict):
-        faults = schema_check(schema, f"request {request.id!r}")(answer.data)  # pyright: ignore[reportUnknownArgumentType]
-        if faults:
-            where, rule = faults[0]
-            raise RequestError(f"the answer to {request.id!r} does not fit its schema. {where or 'data'}: {rule}.")
+    asked, given = request.data or {}, answer.data or {}
+    if answer.ok:
+        _fit(request, "data", asked.get("schema"), answer.data)
+        if answer.arguments is not None:
+            _fit(request, "arguments", asked.get(PARAMETERS), answer.arguments)
+        if request.kind == "outcome" and given.get("outcome") == HAPPENED and "value" in given:
+            _fit(request, "value", asked.get(OUTPUT), given["value"])
     return answer
+
+
+def _fit(request: Request, what: str, schema: Any, value: Any) -> None:
+    if not isinstance(schema, dict):
+        return
+    faults = schema_check(cast("dict[str, Any]", schema), f"{what} of request {request.id!r}")(value)
+    if faults:
+        told = "; ".join(f"{what}{'.' * bool(where)}{where}: {rule}" for where, rule in faults[:3])
+        raise RequestError(f"the answer to {request.id!r} does not fit its schema. {told}.")
 
 
 def seconds_until(time: str) -> float:

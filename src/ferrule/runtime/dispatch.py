@@ -21,7 +21,7 @@ from ferrule.machine import CallModel, CallTool, Command, Completion, Sleep, Sta
 from ferrule.message import FINISHES, Call, ModelMessage, Usage, miscounted, unpaired
 from ferrule.provider.base import Model, ModelRequest, ModelResponse
 from ferrule.result import ToolResult, take, with_fact
-from ferrule.runtime.answer import PARKED, seconds_until
+from ferrule.runtime.answer import PARAMETERS, PARKED, seconds_until
 from ferrule.runtime.attempts import Attempts, changed, delay_of, denied
 from ferrule.runtime.digest import digest_of_request
 from ferrule.runtime.event import Event
@@ -190,10 +190,14 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
     model: Model = command.model
     requested = None if run.journal.volatile else digest_of_request(command.request)
     lost: Usage | None = None  # by an answer that is asked for again
+    found = run.found.pop(command.op, None) if run.found else None
+    before = 0 if found is None else found.attempt  # by processes that ended meanwhile
     attempt = 1
+    if before:
+        run.emit(Event("restarted", command.op))
     try:
         while True:
-            run.journal.append("model.intended", run.path + command.op, attempt, model.name, requested)
+            run.journal.append("model.intended", run.path + command.op, before + attempt, model.name, requested)
             if run.journal.behind > BEHIND:  # nothing had to be waited for: others have a turn, the heartbeat too
                 await asyncio.sleep(0)
             if run.listener is not None:
@@ -337,7 +341,11 @@ def begun_before(run: Driver, command: CallTool) -> None:
         if any(one is None or one.effect == "once" for one in inner):
             run.effects.begin(command.op, None)
     elif tool.effect == "once" and (found.begun or found.why == "outcome"):
-        values, text = read(tool.parameters, found.arguments or command.call.arguments, omit_blank=tool.omit_blank)
+        try:
+            values, text = read(tool.parameters, found.arguments or command.call.arguments, omit_blank=tool.omit_blank)
+        except InvalidArguments:  # of another version of the tool, whose check cannot be asked about them
+            run.effects.begin(command.op, None)
+            return
         Attempts(run, command, tool, values, text).begun_before(found)
 
 
@@ -517,6 +525,7 @@ async def _asked(
     """What a person says to a call; None while they have not answered."""
     shown = await tool.call_preview(text)
     data = {"tool": tool.name, "effect": tool.effect, "arguments": plain(tool.whole(values), big_ints="number")}
+    data[PARAMETERS] = tool.parameters.schema
     request = Request(command.op, "approval", f"Run tool {tool.name!r}?", data=data, preview=shown)
     return await run.questions.ask(command.op, request, "approval", arguments=changed(text, command.call.arguments))
 

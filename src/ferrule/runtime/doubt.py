@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ferrule.lazy import LazyModule
 from ferrule.machine import CallTool
 from ferrule.result import Failure, ToolResult
-from ferrule.runtime.answer import PARKED
+from ferrule.runtime.answer import HAPPENED, OUTPUT, PARKED
 from ferrule.strict_json import plain
 from ferrule.suspension import Answer, Request
 from ferrule.tool.body.attempt import RUNNING, is_unknown, unknown
@@ -30,7 +30,7 @@ else:
 
 Checking: TypeAlias = Callable[[ToolResult], Coroutine[Any, Any, ToolResult]]
 NOTHING: Final = {"happened": False}  # among the details of a call whose check finds nothing of it
-HAPPENED, NOT_HAPPENED, FAILED = "happened", "not_happened", "failed"
+NOT_HAPPENED, FAILED = "not_happened", "failed"
 OUTCOME: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
@@ -184,6 +184,8 @@ async def find_out(
     if ask is None:
         return said
     shown = {"tool": tool.name, "effect": tool.effect, "arguments": plain(tool.whole(values), big_ints="number")}
+    if tool.output_check is not None:
+        shown[OUTPUT] = tool.output_check.schema
     prompt = f"{said.output} Did it happen?"
     answer = await ask(Request(context.call_id or tool.name, "outcome", prompt, data={**shown, "schema": OUTCOME}))
     return PARKED if answer is None else decided(tool, answer, said, context.call_id)

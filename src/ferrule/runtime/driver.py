@@ -42,7 +42,7 @@ from ferrule.runtime.outcome import RunResult
 from ferrule.runtime.question import Questions
 from ferrule.runtime.recovery import SETTLES, Found, check_inside, recover
 from ferrule.runtime.trace import tracing
-from ferrule.tool.body.attempt import AT_ONCE
+from ferrule.tool.body.attempt import AT_ONCE, unknown
 from ferrule.tool.context import Variables
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ class Driver:
     """
 
     __slots__ = (
-        "_before", "_cancelled_by", "_done", "_ended", "_flying", "_leaving", "_open", "_outer", "_ready", "_task",
-        "_told", "_wake", "at", "definition", "effects", "found", "heard", "hooks", "info", "journal", "listener",
-        "loop", "machine", "options", "path", "questions", "records", "result", "stream", "substitute", "trace",
-        "variables",
+        "_before", "_cancelled_by", "_done", "_ended", "_flying", "_foreign", "_leaving", "_open", "_outer", "_ready",
+        "_task", "_told", "_wake", "at", "definition", "effects", "found", "heard", "hooks", "info", "journal",
+        "listener", "loop", "machine", "options", "path", "questions", "records", "result", "stream", "substitute",
+        "trace", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -116,6 +116,7 @@ class Driver:
         self.records = records
         self.substitute = substitute
         self.found: dict[str, Found] = {}  # by op, how far a command had come before
+        self._foreign: Mapping[str, int] = {}  # calls of a former code that were begun and have no end
         self.result: RunResult[Any] | None = None
         self.variables = Variables(info.context)
         self.heard = 0
@@ -160,7 +161,7 @@ class Driver:
         try:
             if self.info.deps is None:
                 failed = await self._make_deps()
-                if failed is not None:
+                if failed is not None and self.cancelled_by is None:
                     return await self._result(failed)
                 if self._is_told():
                     raise asyncio.CancelledError
@@ -191,15 +192,16 @@ class Driver:
             else:
                 at = self.journal.append("child.started", here, self.definition.name)
             return self.machine.start(input, at)
+        ends = any(record.type == "cancel.requested" for record in self.records)
         try:
-            told = recover(self.machine, self.machine.start(input, at), self.records, self.path)
-            if here is None:
+            told = recover(self.machine, self.machine.start(input, at), self.records, self.path, strict=not ends)
+            if here is None and not ends:
                 check_inside(told, self.records)
         except NonDeterminism as error:
             if here is not None:  # looked at before anything was done, by the outermost: this is no result of a call
                 raise
             return Finish("blocked", error=str(error), reason="nondeterminism")
-        self.found = told.found
+        self.found, self._foreign = told.found, told.foreign
         self._cancelled_by, self._told = told.cancelled_by, told.cancelled_by is not None
         return told.finish or told.commands
 
@@ -222,8 +224,13 @@ class Driver:
 
     @property
     def leaving(self) -> bool:
-        """Whether this run, or one around it, is left where it stands."""
-        return self._leaving or (self._outer is not None and self._outer.leaving)
+        """Whether this run, or one around it, is left where it stands.
+
+        A durable one is, whenever its task is cancelled and nobody has said that the run should be: as its loop ends.
+        """
+        if self._leaving or self._outer is not None:
+            return self._leaving or (self._outer is not None and self._outer.leaving)
+        return not self.journal.volatile and self._cancelled_by is None and self._is_told()
 
     @property
     def cancelled_by(self) -> str | None:
@@ -398,32 +405,28 @@ class Driver:
             result: How that ended.
             usage: What an answer consumed.
         """
-        told = event((type, self.path + op, self.journal.seq, "", call, result, None, usage, None))
-        if not self.journal.volatile:
-            self.journal.once_durable(partial(self.emit, told))
-            return
-        try:
-            self.listener(told)  # pyright: ignore[reportOptionalCall] - whoever calls this has looked
-        except (Exception, asyncio.CancelledError):  # whoever listens must not decide how the run ends
-            self._log_listener()
+        self.emit(event((type, self.path + op, self.journal.seq, "", call, result, None, usage, None)))
 
     def emit(self, event: Event) -> None:
-        """Tell the listener.
+        """Tell the listener, once every record so far is durable: what is transient does not overtake a record.
 
         Args:
             event: What happened.
         """
+        if self.journal.volatile:
+            self._tell(event)
+        elif self.listener is not None:
+            self.journal.once_durable(partial(self._tell, event))
+
+    def _tell(self, event: Event) -> None:
         if self.listener is None or self.result is not None:  # a body that does not end may still tell of itself
             return
         if self.path and event.seq is None:
             event = event._replace(op=self.path + event.op)
         try:
             self.listener(event)
-        except (Exception, asyncio.CancelledError):
-            self._log_listener()
-
-    def _log_listener(self) -> None:
-        logging.getLogger("ferrule.run").exception("a listener to run %s raised", self.info.run_id)
+        except (Exception, asyncio.CancelledError):  # whoever listens must not decide how the run ends
+            logging.getLogger("ferrule.run").exception("a listener to run %s raised", self.info.run_id)
 
     def emit_from_anywhere(self, event: Event) -> None:
         """Tell the listener, from whatever thread.
@@ -514,6 +517,12 @@ class Driver:
                 self._open[command.op] = command
                 begun_before(self, command)
         calls = {command.op for command in commands if type(command) is CallTool}
+        for op, attempt in self._foreign.items():
+            if op in calls:
+                self.effects.begin(op, None)
+            else:
+                doubt = unknown("The call was begun by another version of the code")
+                self.journal.append("tool.settled", self.path + op, doubt, attempt)
         return await self._cancel([c for c in commands if type(c) is not CallTool], former=calls)
 
     async def _cancel(self, commands: Sequence[Command] = (), former: Collection[str] = ()) -> Finish:
@@ -581,7 +590,9 @@ class Driver:
             machine.messages,
         )
         if self._outer is None:
-            if status != "suspended" and status != "blocked":
+            if status == "blocked":
+                self.journal.append("note", status, reason, error)
+            elif status != "suspended":
                 self.journal.append("run.settled", status, reason)
             await self.journal.end(status, self.questions.due())
         if self.listener is not None:

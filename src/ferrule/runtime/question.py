@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ferrule.lazy import LazyModule
@@ -87,7 +86,7 @@ class Questions:
         """
         run, at = self._run, self._run.path + op
         if run.listener is not None:
-            run.journal.once_durable(partial(run.emit, Event("pending", at, run.journal.seq, request=request)))
+            run.emit(Event("pending", at, run.journal.seq, request=request))
         answer = await self.answer(request)
         if answer is None:
             self.open[at] = request

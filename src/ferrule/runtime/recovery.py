@@ -45,7 +45,7 @@ class Found:
     """What the records tell of a command that has no end yet.
 
     Args:
-        attempt: The last attempt of a call that was begun.
+        attempt: The last attempt of a call of a tool or a model that was begun.
         begun: Whether that attempt has neither an end nor a question.
         holder: The worker that began it.
         at: When it was begun, or a timer set.
@@ -92,6 +92,7 @@ class Recovered:
         commanded: After which record each of its commands was given, by op.
         cancelled_by: Who wanted it to end.
         finish: How it ended, if it has.
+        foreign: Calls that were begun, have no end, and that this code does not command: op and attempt.
 
     Since 0.1.
     """
@@ -101,6 +102,7 @@ class Recovered:
     commanded: dict[str, int] = field(default_factory=dict[str, int])
     cancelled_by: str | None = None
     finish: Finish | None = None
+    foreign: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def recover(
@@ -108,8 +110,10 @@ def recover(
     commands: Sequence[Command],
     records: Sequence[Record],
     path: str = "",
+    *,
     watch: Watch | None = None,
     into: Recovered | None = None,
+    strict: bool = True,
 ) -> Recovered:
     """Feed a machine what has been recorded.
 
@@ -120,12 +124,14 @@ def recover(
         path: Where this run stands in that: the path of a run inside, ending in `/`.
         watch: Told of each record that is about a command, before the machine is.
         into: Is filled, for whoever wants to know how far it came where it raises.
+        strict: Whether it must command what it did. For a run that only has to end, records of what it does not
+            command are passed over.
 
     Returns:
         Where it stands.
 
     Raises:
-        NonDeterminism: It commands something else than it did.
+        NonDeterminism: It commands something else than it did, and has to go on.
 
     Since 0.1.
     """
@@ -143,7 +149,7 @@ def recover(
             given = machine.on(Completion("", record.at, Cancelled(told.cancelled_by or "")))
             _open(opened, told, given, record.seq)
             continue
-        if record.type == "run.settled" and not path:
+        if record.type == "run.settled" and not path and strict:
             _ended(record, told, opened)
         op = _local(record.body.get("op"), path)
         if op is None:
@@ -154,9 +160,15 @@ def recover(
                 machine.on(Completion(op, record.at, spent))
             continue
         command = opened.get(op)
-        if command is None:
-            raise NonDeterminism(record.seq, path + op, _told_by(record), _instead(told, opened, path))
-        _known(record, command, path + op)
+        try:
+            if command is None:
+                raise NonDeterminism(record.seq, path + op, _told_by(record), _instead(told, opened, path))
+            _known(record, command, path + op)
+        except NonDeterminism:
+            if strict:
+                raise
+            _note_foreign(told.foreign, record, op)
+            continue
         if watch is not None:
             watch(record, command, told.found.get(op))
         if is_end(record, command):
@@ -376,6 +388,13 @@ def _instead(told: Recovered, opened: Mapping[str, Command], path: str) -> str:
     return f"{described(opened[waiting[0]])} at {path + waiting[0]!r}" if waiting else "nothing"
 
 
+def _note_foreign(foreign: dict[str, int], record: Record, op: str) -> None:
+    if record.type == "tool.intended":
+        foreign[op] = record.body["attempt"]
+    elif record.type == "tool.settled":
+        foreign.pop(op, None)
+
+
 def _note(found: Found, record: Record, holder: str | None) -> None:
     body = record.body
     if record.type == "child.started":
@@ -385,6 +404,8 @@ def _note(found: Found, record: Record, holder: str | None) -> None:
         found.arguments = body.get("arguments", found.arguments)
         _answered(found)
         found.retry_at = None
+    elif record.type == "model.intended":
+        found.attempt = body["attempt"]
     elif record.type == "tool.settled":
         found.begun, found.retry_at = False, record.at + body["retry_in"]
         found.retried += 1

@@ -169,7 +169,7 @@ def _feed(
 
     told = Recovered()
     try:
-        recover(machine, commands, records, path, watch, told)
+        recover(machine, commands, records, path, watch=watch, into=told)
     except NonDeterminism as error:
         seen.differences.append(Divergence(error.seq, error.op, error.recorded, error.now))
     seen.commanded.update({path + op: max(seq, began) for op, seq in told.commanded.items()})

@@ -31,15 +31,24 @@ class RunStream(Generic[Out]):
     A slow consumer slows the run down and loses nothing. Leaving before the
     end cancels the run.
 
+    Of a durable run it is otherwise: leaving lets it go on, and a slow consumer
+    never holds it up. What it has not taken of one answer is then joined, and
+    of what a tool reports only the latest is kept.
+
     Args:
         start: Sets the driver of this stream, and gives what drives it.
+        durable: Whether the run is kept in a store.
 
     Since 0.1.
     """
 
-    def __init__(self, start: Callable[[RunStream[Out]], Coroutine[Any, Any, RunResult[Out]]]) -> None:
+    def __init__(
+        self, start: Callable[[RunStream[Out]], Coroutine[Any, Any, RunResult[Out]]], *, durable: bool = False
+    ) -> None:
         """Nothing runs before the stream is entered."""
         self._start = start
+        self._durable = durable
+        self._left = False
         self._events: deque[Event] = deque()
         self._task: asyncio.Task[RunResult[Out]] | None = None
         self._came: asyncio.Future[None] | None = None
@@ -57,11 +66,14 @@ class RunStream(Generic[Out]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the run if it goes on, and wait until it has ended."""
-        task = self._task
+        """End the run if it goes on, and wait until it has ended; a durable one is left."""
+        task, self._left = self._task, True
         if task is None or task.done():
             return
-        self.cancel("consumer")
+        if self._durable:
+            task.cancel()
+        else:
+            self.cancel("consumer")
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:  # once more: the run waits no longer either
@@ -97,12 +109,25 @@ class RunStream(Generic[Out]):
         Args:
             event: What happened.
         """
+        if self._left or (self._durable and len(self._events) >= ROOM and event.seq is None and self._joined(event)):
+            return
         self._events.append(event)
         self._wake()
 
+    def _joined(self, event: Event) -> bool:
+        """Put a transient event together with one that waits to be taken, where there is one of its kind and op."""
+        for i in range(len(self._events) - 1, -1, -1):
+            waiting = self._events[i]
+            if waiting.op == event.op and waiting.type in (event.type, "restarted"):
+                if waiting.type == event.type != "call":
+                    self._events[i] = event._replace(text=waiting.text + event.text)
+                    return True
+                return False
+        return False
+
     def is_full(self) -> bool:
-        """Whether the consumer has not kept up; used by the driver."""
-        return len(self._events) >= ROOM
+        """Whether the run has to wait for the consumer; used by the driver."""
+        return len(self._events) >= ROOM and not self._durable
 
     async def room(self) -> None:
         """Wait until the consumer has kept up; used by the driver."""

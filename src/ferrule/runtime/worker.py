@@ -14,7 +14,7 @@ from ferrule.journal.alive import about_me, clock, is_dead
 from ferrule.journal.held import HeldJournal
 from ferrule.journal.record import VERSION, Record, body_of, read, written
 from ferrule.journal.retention import Retention, described, keep_to
-from ferrule.journal.store import Batch, Entry, Held, NewRun, Row, Store
+from ferrule.journal.store import Entry, Held, NewRun, Row, Store
 from ferrule.lazy import LazyModule
 from ferrule.machine import Definition, Finish
 from ferrule.runtime.answer import OnRequest
@@ -28,6 +28,8 @@ from ferrule.strict_json import parse
 if TYPE_CHECKING:
     import asyncio
     import logging
+
+    from ferrule.runtime.stream import RunStream
 else:
     asyncio = LazyModule("asyncio")
     logging = LazyModule("logging")
@@ -37,6 +39,7 @@ BEAT = 3.0
 MARGIN = 2.0  # seconds of the lease that must be left for an effect to be started
 POISON = 5
 STOP = 5.0  # seconds for runs to halt by themselves; with the grace of calls that are cut then, ten in all
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _REF = re.compile(rb'"ref":"([0-9a-f]{64})"')
 
 
@@ -69,6 +72,9 @@ class Worker:
         self._polling: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._driving: dict[str, tuple[asyncio.Task[Any], Driver | None]] = {}
+        self._held: dict[str, Held] = {}
+        self._starting: set[asyncio.Task[Any]] = set()
+        self._halting: asyncio.Future[Any] | None = None  # the time that runs have to halt by themselves
 
     async def __aenter__(self) -> Worker:
         """Begin to be alive."""
@@ -80,17 +86,38 @@ class Worker:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Let runs come to a halt for a while, then let go of them."""
+        """Let runs come to a halt for a while, then let go of them; at once, where whoever waits is cancelled."""
+        ending = asyncio.ensure_future(self._end())
+        cancelled: asyncio.CancelledError | None = None
+        while not ending.done():
+            try:
+                await asyncio.wait([ending])
+            except asyncio.CancelledError as error:
+                cancelled = error
+                if self._halting is not None:
+                    self._halting.cancel()
+        ending.result()
+        if cancelled is not None:
+            raise cancelled
+
+    async def _end(self) -> None:
         await _ended(self._polling)
         await _ended(self._sweeping)
+        if self._starting:
+            await asyncio.wait(self._starting)
         if self._driving:
-            await asyncio.wait([task for task, _ in self._driving.values()], timeout=STOP)
+            tasks = [task for task, _ in self._driving.values()]
+            self._halting = asyncio.ensure_future(asyncio.wait(tasks, timeout=STOP))
+            await asyncio.wait([self._halting])
         self._until = 0.0  # what goes on starts nothing more
         going_on = [(task, driver) for task, driver in self._driving.values()]
         for task, driver in going_on:
             task.cancel() if driver is None else driver.leave()
         if going_on:
             await asyncio.wait([task for task, _ in going_on], timeout=STOP / 8)
+        for held in self._held.values():  # a body that does not end holds up its own run only
+            with suppress(StoreError):
+                await self._store.release(held)
         await _ended(self._beating)
         if not going_on:  # else a body may still run: others wait until the lease is over, and look whether we are dead
             await self._store.retire(self.id)
@@ -142,7 +169,8 @@ class Worker:
             found = (await self._store.workers()).get(holder or "")
             if holder is not None and (found is None or is_dead(found[1])):
                 return True
-            left = deadline + self._lease - time.time()
+            lease = self._lease if found is None else found[1].get("lease", self._lease)
+            left = deadline + lease - time.time()
             if left <= 0:
                 return False
             await asyncio.sleep(min(left, self._poll))
@@ -196,8 +224,12 @@ class Worker:
         deps: Any = None,
         on_request: OnRequest | None = None,
         on_event: Listener | None = None,
+        stream: RunStream[Any] | None = None,
+        run_id: str | None = None,
     ) -> RunResult[Any]:
         """Start a run and drive it to its end, or until it waits.
+
+        Whoever is cancelled while they wait here leaves the run: it goes on as long as this worker does.
 
         Args:
             name: Its definition.
@@ -209,6 +241,8 @@ class Worker:
             deps: Live objects for this process.
             on_request: Answers requests in this process.
             on_event: Hears events once they are durable.
+            stream: Takes the events in its place, and pieces of answers as they come.
+            run_id: Its id; default a new one. A second start with it gives the first run.
 
         Returns:
             How it ended.
@@ -217,15 +251,82 @@ class Worker:
             UsageError: There is no such definition.
             StoreError: The store cannot be written.
         """
-        self._definition(name)
         facts = (name, input, context or {}, options, self.id)
-        at, run_id = time.time(), new_run_id()
+        new, first = self._new(name, facts, key, tags, run_id)
+
+        async def begin() -> asyncio.Task[RunResult[Any]] | str:
+            created = await self._store.create(new, self.id)
+            if isinstance(created, Entry):
+                return created.run_id
+            heard = on_event if stream is None else stream.put
+            return self._take(created, records=[first], deps=deps, on_request=on_request, on_event=heard, stream=stream)
+
+        beginning = asyncio.create_task(begin())  # not undone halfway: a run that is there is driven
+        self._starting.add(beginning)
+        beginning.add_done_callback(self._starting.discard)
+        begun = await asyncio.shield(beginning)
+        return await (self.result(begun) if isinstance(begun, str) else asyncio.shield(begun))
+
+    async def leave(
+        self,
+        name: str,
+        input: Any,
+        *,
+        context: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        run_id: str | None = None,
+    ) -> str:
+        """Start a run and leave it for whichever worker takes it.
+
+        Args:
+            name: As for `run`.
+            input: As for `run`.
+            context: As for `run`.
+            options: As for `run`.
+            key: As for `run`.
+            tags: As for `run`.
+            run_id: As for `run`.
+
+        Returns:
+            Its id.
+
+        Raises:
+            UsageError: There is no such definition.
+            StoreError: The store cannot be written.
+        """
+        new, _ = self._new(name, (name, input, context or {}, options), key, tags, run_id)
+        return (await self._store.create(new, None)).run_id
+
+    def _new(
+        self, name: str, facts: tuple[Any, ...], key: str | None, tags: Mapping[str, str] | None, run_id: str | None
+    ) -> tuple[NewRun, Record]:
+        """A run to be created, and its first record."""
+        self._definition(name)
+        if run_id is None:
+            run_id = new_run_id()
+        elif not _RUN_ID.fullmatch(run_id):
+            raise UsageError(f"{run_id[:100]!r} is no run id: up to 100 letters, digits, '_' and '-'. Choose another.")
+        at = time.time()
         started = Row(1, "run.started", VERSION, at, written("run.started", facts))
-        created = await self._store.create(NewRun(run_id, name, started, key=key, tags=tags or {}), self.id)
-        if isinstance(created, Entry):
-            return await self.result(created.run_id)
         first = Record(run_id, 1, "run.started", at, body_of("run.started", facts))
-        return await self._take(created, records=[first], deps=deps, on_request=on_request, on_event=on_event)
+        return NewRun(run_id, name, started, key=key, tags=tags or {}), first
+
+    def cancel(self, run_id: str, by: str) -> bool:
+        """Bring a run to an end that this worker drives; what it has done is kept.
+
+        Args:
+            run_id: The run.
+            by: Who wants it, for the record.
+
+        Returns:
+            Whether it drives that run.
+        """
+        _, driver = self._driving.get(run_id, (None, None))
+        if driver is not None:
+            driver.cancel(by)
+        return driver is not None
 
     async def fork(
         self,
@@ -304,13 +405,18 @@ class Worker:
         records = await self.records(run_id)
         started = records[0].body
         machine = definition.machine(started.get("options") or {})
+        strict = entry.state not in ("blocked", "cancelled")
         try:
-            told = recover(machine, machine.start(started["input"], records[0].at), records)
-            check_inside(told, records)
+            told = recover(machine, machine.start(started["input"], records[0].at), records, strict=strict)
+            if strict:
+                check_inside(told, records)
         except NonDeterminism as error:  # one that is over stays what it was
-            status = "blocked" if entry.state in ("suspended", "blocked") else entry.state
+            status = "blocked" if entry.state == "suspended" else entry.state
             return RunResult(run_id, status, error=str(error), reason="nondeterminism")
-        _, output, value, error, reason = told.finish or Finish(entry.state)
+        notes = (r.body for r in records[::-1] if r.type == "note" and r.body["about"] == entry.state)
+        note = next(notes, dict[str, Any]())
+        ended = Finish(entry.state, error=note.get("error"), reason=note.get("reason"))
+        _, output, value, error, reason = told.finish or ended
         requests = tuple(f.request for f in told.found.values() if f.request is not None and f.answer is None)
         return RunResult(
             run_id,
@@ -356,13 +462,13 @@ class Worker:
 
     def _take(self, held: Held, **options: Any) -> asyncio.Task[RunResult[Any]]:
         task = asyncio.create_task(self._drive(held, **options))
-        self._driving[held.run_id] = (task, None)
+        self._driving[held.run_id], self._held[held.run_id] = (task, None), held
         task.add_done_callback(lambda done: self._halted(held.run_id, done))
         return task
 
     def _halted(self, run_id: str, task: asyncio.Task[Any]) -> None:
         if self._driving.get(run_id, (None,))[0] is task:
-            del self._driving[run_id]
+            del self._driving[run_id], self._held[run_id]
         if not task.cancelled() and (error := task.exception()) is not None:
             logging.getLogger("ferrule.worker").warning("run %s was let go: %s", run_id, error)
 
@@ -384,13 +490,6 @@ class Worker:
                 self._left.append(held)
                 raise
 
-    async def _tried_again(self, held: Held) -> bool:
-        """Whether somebody wants a run to be driven though that may end the process; once for each time they say so."""
-        read = [letter.id for letter in await self._store.letters(held.run_id) if letter.kind == "resume"]
-        if read:
-            await self._store.append(held, Batch((), read=read))
-        return bool(read)
-
     async def _driven(
         self,
         held: Held,
@@ -398,11 +497,11 @@ class Worker:
         deps: Any = None,
         on_request: OnRequest | None = None,
         on_event: Callable[[Any], None] | None = None,
+        stream: RunStream[Any] | None = None,
     ) -> RunResult[Any]:
-        if held.takeovers > POISON and not await self._tried_again(held):
-            await self._store.append(held, Batch((), state="blocked"))
-            return RunResult(held.run_id, "blocked", reason="poison")
         journal = HeldJournal(self._store, held, self)
+        if held.takeovers > POISON:
+            return await self._poisoned(held, journal)
         if records is None:
             records = await self.records(held.run_id)
             waiting = open_requests(records)
@@ -416,13 +515,23 @@ class Worker:
             RunInfo(held.run_id, started.get("context") or {}, deps),
             options=started.get("options"),
             listener=definition.heard_by(on_event),
+            stream=stream,
             on_request=on_request,
             records=records,
             substitute=substitutes(records),
         )
+        if stream is not None:
+            stream.driver = driver
         if held.run_id in self._driving:
             self._driving[held.run_id] = (self._driving[held.run_id][0], driver)
         return await driver.run(started["input"])
+
+    async def _poisoned(self, held: Held, journal: HeldJournal) -> RunResult[Any]:
+        """Leave a run to an operator; taken again, to be cancelled, it has all its tries."""
+        error = f"it was taken {held.takeovers} times, and its process ended each time before it had recorded anything"
+        journal.append("note", "blocked", "poison", error)
+        await journal.end("blocked")
+        return RunResult(held.run_id, "blocked", error=error, reason="poison")
 
 
 async def _ended(task: asyncio.Task[None] | None) -> None:

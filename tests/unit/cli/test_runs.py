@@ -212,6 +212,7 @@ def test_ls_lists_the_latest_first_with_what_each_waits_for() -> None:
     rows = ferrule("ls").data
     assert list(rows[0]) == [
         "id", "name", "status", "open_requests", "created_at", "updated_at", "due_at", "worker", "key", "tags", "seq",
+        "forked_from",
     ]  # fmt: skip
     assert [(r["name"], r["status"], r["open_requests"]) for r in rows] == [
         ("clerk", "suspended", 1),
@@ -502,6 +503,20 @@ def test_a_run_that_waits_can_be_cancelled_and_tail_ends_with_its_code(till: Pat
     assert ferrule("tail", "@last").code == 6
     assert ferrule("cancel", "@last", "-o", "table").stdout.endswith("is cancelled.\n")
     assert ferrule("requests").data == []
+
+
+def test_a_blocked_run_is_not_removed_and_can_be_cancelled(till: Path) -> None:
+    run_id = run("clerk")["run_id"]
+    with contextlib.closing(sqlite3.connect(till / "kept" / "runs.db")) as db, db:
+        db.execute("UPDATE runs SET state = 'blocked'")
+    assert ferrule("tail", "@last").code == 9
+    detail = f"run {run_id} is blocked. Cancel it first; nothing was removed."
+    assert ferrule("rm", run_id, "--yes").problem["detail"] == detail
+    assert ferrule("cancel", run_id, "-o", "table").stdout == f"run {run_id} is told to end.\n"
+    drive(till)
+    assert ferrule("tail", "@last").code == 6
+    assert (ferrule("requests").data, paid(till)) == ([], "")
+    assert ferrule("rm", run_id, "--yes").data == {"removed": 1}
 
 
 @pytest.mark.usefixtures("till")

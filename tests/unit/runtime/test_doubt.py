@@ -148,6 +148,16 @@ def test_a_person_decides_where_the_tool_says_ask(data: dict[str, Any] | None, o
     assert (len(bank.begun), len(set(bank.begun))) == (begun, 1)
 
 
+def test_a_value_that_the_tool_does_not_declare_is_no_answer() -> None:
+    def decide(request: Request) -> Answer:
+        assert (request.data or {})["output_schema"] == {"type": "string"}
+        return Answer(request.id, ok=True, data={"outcome": "happened", "value": 9})
+
+    bank = Bank("no check")
+    result = bank.run(decide, on_unknown="ask")
+    assert (result.status, [r.kind for r in result.requests], len(bank.begun)) == ("suspended", ["outcome"], 1)
+
+
 def test_a_check_that_knows_leaves_nothing_to_ask() -> None:
     result = Bank(ToolResult.ok("receipt")).run(nobody, on_unknown="ask")
     assert told(result).output == "receipt"

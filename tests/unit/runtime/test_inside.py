@@ -88,7 +88,8 @@ def test_an_approval_is_asked_before_the_run_begins() -> None:
     model = ScriptedModel([])
     tools = [Agent("inner", model).as_tool(approval=True)]
     result = run(Agent("outer", ScriptedModel([ASK, "fine"]), tools=tools).run("go", on_request=decide))
-    assert asked == [("t1.0", {"tool": "inner", "effect": "once", "arguments": {"input": "x"}})]
+    shown = {"tool": "inner", "effect": "once", "arguments": {"input": "x"}, "parameters": tools[0].parameters.schema}
+    assert asked == [("t1.0", shown)]
     assert outputs(result) == ["Tool 'inner' was not called; the person who was asked declined."]
     assert model.requests == []
 

@@ -15,7 +15,7 @@ from ferrule.journal.held import asked_of
 from ferrule.journal.record import Record, read
 from ferrule.journal.sqlite import MemoryStore
 from ferrule.journal.store import Batch, Held, NewRun, Row
-from ferrule.message import ModelMessage, ToolMessage, user
+from ferrule.message import ModelMessage, ToolMessage, unpaired, user
 from ferrule.runtime.inbox import Inbox
 from ferrule.runtime.worker import Worker
 from ferrule.testing import call
@@ -171,9 +171,68 @@ def test_code_that_asks_for_something_else_blocks_the_run_and_does_nothing() -> 
         await store.append(held, Batch(changed))
         await store.retire("dead")
         result = await _to_the_end(store, world, "r")
-        assert (result.status, world.done) == ("blocked", [])
+        assert (result.status, result.reason, world.done) == ("blocked", "nondeterminism", [])
+        assert "as tool 'peek', and this code commands tool 'look' there" in result.error
 
     asyncio.run(main())
+
+
+def test_a_run_that_is_blocked_by_other_code_can_be_cancelled_and_its_history_is_paired() -> None:
+    async def main() -> None:
+        rows, *_ = await _whole()
+        store, world = MemoryStore(), World()
+        await store.open()
+        held = await store.create(NewRun("r", "outer", rows[0]), "dead")
+        assert isinstance(held, Held)
+        begun = [r._replace(seq=i) for i, r in enumerate((r for r in rows[1:] if r.type != "tool.settled"), 2)][:6]
+        change = {b'"tool":"pay"': b'"tool":"buy"', b'"op":"t1.1"': b'"op":"t9.1"'}
+        changed = begun
+        for was, now in change.items():
+            changed = [r._replace(body=r.body.replace(was, now)) for r in changed]
+        await store.append(held, Batch(changed, state="blocked"))
+        await store.post("r", "cancel", b'{"by":"ada"}')
+        async with Worker(store, {"outer": world.agent()}, poll=0.001) as worker:
+            worker.start()
+            async with asyncio.timeout(20):
+                while (await store.entry("r")).state != "cancelled":  # pyright: ignore[reportOptionalMemberAccess]
+                    await asyncio.sleep(0.002)
+            result = await worker.result("r")
+            records = await worker.records("r")
+        assert (result.status, result.reason, world.done) == ("cancelled", "cancelled", [])
+        assert any(isinstance(m, ToolMessage) for m in result.messages)
+        assert unpaired(result.messages) is None
+        ended = [(r.body["op"], r.body["outcome"].failure.code) for r in records if r.type == "tool.settled"]
+        assert sorted(ended) == [
+            ("t1.0", "cancelled"),
+            ("t1.1", "cancelled"),
+            ("t1.2", "outcome_unknown"),  # begun as a call of another tool
+            ("t1.3", "unknown_tool"),
+            ("t9.1", "outcome_unknown"),  # which this code does not command
+        ]
+        assert await store.letters("r") == []
+
+    asyncio.run(main())
+
+
+def test_a_model_that_is_asked_again_after_a_crash_is_asked_for_one_time_more() -> None:
+    async def main() -> list[Any]:
+        rows, result, _ = await _whole()
+        first = [row.type for row in rows].index("model.intended") + 1
+        store, world = MemoryStore(), World()
+        await store.open()
+        held = await store.create(NewRun(result.run_id, "outer", rows[0]), "dead")
+        assert isinstance(held, Held)
+        again = [
+            rows[first - 1]._replace(seq=first + 1, body=rows[first - 1].body.replace(b'"attempt":1', b'"attempt":2'))
+        ]
+        await store.append(held, Batch([*rows[1:first], *again]))
+        await store.retire("dead")
+        await _to_the_end(store, world, result.run_id)
+        async with Worker(store, {}) as worker:
+            asked = [r.body for r in await worker.records(result.run_id) if r.type == "model.intended"]
+        return [(body["op"], body["attempt"]) for body in asked]
+
+    assert asyncio.run(main())[:4] == [("m1", 1), ("m1", 2), ("m1", 3), ("m2", 1)]
 
 
 def test_an_unknown_version_is_refused_by_name() -> None:

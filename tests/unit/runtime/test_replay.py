@@ -272,7 +272,7 @@ def test_a_run_that_meets_other_code_is_blocked_and_goes_on_when_the_code_is_bac
             result = await worker.result(run_id)
         assert (result.status, result.reason) == ("blocked", "nondeterminism")
         assert "as tool 'pay' with arguments" in result.describe()
-        assert [row.type for row in (await store.rows(run_id))[len(before) :]] == ["run.taken", "wait.answered"]
+        assert [row.type for row in (await store.rows(run_id))[len(before) :]] == ["run.taken", "wait.answered", "note"]
         async with Worker(store, {"steps": good}, poll=0.001) as worker:
             worker.start()
             assert await store.post(run_id, "resume", b"{}")

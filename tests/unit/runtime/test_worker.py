@@ -17,7 +17,7 @@ import pytest
 
 from ferrule import Agent, Answer, Context, Request, RunResult, tool
 from ferrule.agent.loop import Limits, RunInput
-from ferrule.errors import LeaseLost, StoreError
+from ferrule.errors import LeaseLost, RequestError, StoreError
 from ferrule.journal.alive import about_me, is_dead
 from ferrule.journal.sqlite import MemoryStore
 from ferrule.journal.store import Asked, Batch, Held, NewRun
@@ -25,7 +25,7 @@ from ferrule.message import ModelMessage, ToolMessage, user
 from ferrule.runtime import worker as worker_module
 from ferrule.runtime.inbox import Inbox
 from ferrule.runtime.worker import Worker
-from ferrule.testing import call
+from ferrule.testing import ScriptedModel, call
 
 
 def agent(
@@ -115,6 +115,54 @@ def test_a_run_that_cannot_be_written_is_let_go_of_and_taken_again() -> None:
     assert done == ["paid"]
 
 
+def test_a_run_that_ends_its_process_each_time_is_blocked_as_poison_and_can_be_cancelled() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await store.open()
+        run_id = await left_in_a_call(store, agent(lambda: "paid"), None)
+
+        def bank(ctx: Any, arguments: Any) -> str:
+            return "paid, says the bank"
+
+        for number in range(6):  # as many processes as take it and end before they have recorded anything
+            await store.enlist(f"dead-{number}", {})
+            await store.claim(f"dead-{number}", ["a"], 1, 60.0)
+            await store.retire(f"dead-{number}")
+        paying = agent(lambda: pytest.fail("it was made again"), check=bank)
+        async with Worker(store, {"a": paying}, poll=0.001) as worker:
+            worker.start()
+            assert await in_the_end(store, run_id) == "blocked"
+            result = await worker.result(run_id)
+            assert (result.status, result.reason) == ("blocked", "poison")
+            assert "it was taken 7 times" in result.describe()
+            await store.post(run_id, "cancel", b'{"by":"ada"}')
+            async with asyncio.timeout(20):
+                while (await store.entry(run_id)).state != "cancelled":  # pyright: ignore[reportOptionalMemberAccess]
+                    await asyncio.sleep(0.002)
+            result = await worker.result(run_id)
+        assert (result.status, result.reason, result.error) == ("cancelled", "cancelled", None)
+        assert [m.output for m in result.messages if isinstance(m, ToolMessage)] == ["paid, says the bank"]
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_run_ends_so_where_its_live_objects_cannot_be_made() -> None:
+    def broken(context: Any) -> Any:
+        raise RuntimeError("no such host")
+
+    async def main() -> None:
+        store = MemoryStore()
+        await store.open()
+        run_id = await left_in_a_call(store, agent(lambda: "paid"), None)
+        await store.post(run_id, "cancel", b'{"by":"ada"}')
+        deaf = Agent("a", ScriptedModel([]), tools=agent(lambda: "paid").tools, deps=broken)
+        async with Worker(store, {"a": deaf}, poll=0.001) as worker:
+            worker.start()
+            assert await in_the_end(store, run_id) == "cancelled"
+
+    asyncio.run(main())
+
+
 # -- whose call it was ------------------------------------------------------------------------------------------
 
 
@@ -173,7 +221,7 @@ def test_a_once_call_is_asked_about_when_its_holder_is_proven_dead_or_its_deadli
         async with Worker(store, {"a": again}, lease=0.1, poll=0.001) as worker:
             worker.start()
             assert await in_the_end(store, run_id) == "done"
-        return intended + seconds + 0.1  # the deadline and a lease
+        return intended + seconds + 0.001  # the deadline and the lease of that holder
 
     over = asyncio.run(main())
     assert (asked[0] >= over) == waits
@@ -245,6 +293,50 @@ def test_an_answer_to_a_request_that_was_answered_otherwise_meanwhile_is_left() 
             return (await worker.result(run_id)).status
 
     assert asyncio.run(main()) == "done"
+
+
+def test_edited_arguments_that_do_not_fit_the_tool_are_refused_when_they_are_given_and_use_up_nothing() -> None:
+    done: list[int] = []
+
+    @tool(effect="once", approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        done.append(amount)
+        return "paid"
+
+    def model(request: Any) -> Any:
+        return "done" if any(isinstance(m, ModelMessage) for m in request.messages) else [call("pay", {"amount": 5})]
+
+    async def main() -> None:
+        store = MemoryStore()
+        await store.open()
+        inbox = Inbox(store)
+        async with Worker(store, {"a": Agent("a", model, tools=[pay])}, poll=0.001) as worker:
+            run_id = (await worker.run("a", RunInput(user("go")))).run_id
+            (asked,) = await inbox.requests()
+
+            async def answer(arguments: dict[str, Any]) -> None:
+                given = Answer(asked.request_id, ok=True, arguments=arguments, digest=asked.digest)
+                await inbox.answer(asked.request_id, given, by="ada", channel="test")
+
+            for unfit, where in (
+                ({"amount": "much"}, "arguments.amount: .*integer"),
+                ({"sum": 5}, "arguments.amount: is required"),
+                ({"amount": 5, "to": "Eve"}, "arguments.to: is not declared"),
+            ):
+                with pytest.raises(RequestError, match=where) as caught:
+                    await answer(unfit)
+                assert not any(value in str(caught.value) for value in ("much", "Eve"))
+            (entry,) = await inbox.requests()
+            assert (entry.state, await store.letters(run_id)) == ("open", [])
+            await answer({"amount": 3})
+            worker.start()
+            async with asyncio.timeout(20):
+                while (await store.entry(run_id)).state != "done":  # pyright: ignore[reportOptionalMemberAccess]
+                    await asyncio.sleep(0.002)
+        assert done == [3]
+
+    asyncio.run(main())
 
 
 @pytest.mark.case("C071")

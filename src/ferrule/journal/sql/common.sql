@@ -97,8 +97,13 @@ ORDER BY pos DESC LIMIT ?4
 
 -- name: enlist
 -- A worker begins to be alive.
-INSERT INTO workers (worker, about, beat) VALUES (?1, ?2, ?3)
-ON CONFLICT (worker) DO UPDATE SET about = excluded.about, beat = excluded.beat
+INSERT INTO workers (worker, about, beat, lease) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (worker) DO UPDATE SET about = excluded.about, beat = excluded.beat, lease = excluded.lease
+
+-- name: forget_workers
+-- Those not heard of since long ago that hold nothing.
+DELETE FROM workers
+WHERE abs(beat) < ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.worker = workers.worker)
 
 -- name: enlist_lapsed
 -- Who held a run in another store.
@@ -109,8 +114,9 @@ INSERT INTO workers (worker, about, beat) VALUES (?1, ?2, -1) ON CONFLICT DO NOT
 UPDATE workers SET beat = ?1 WHERE worker = ?2 AND beat >= 0
 
 -- name: lapse
--- A worker was not heard of for a lease: what it said of itself stays, for others to prove it dead.
-UPDATE workers SET beat = -1 WHERE worker = ?1
+-- A worker was not heard of for a lease: what it said of itself stays, for others to prove it dead, and when it was
+-- last heard of, below zero.
+UPDATE workers SET beat = -beat WHERE worker = ?1 AND beat > 0
 
 -- name: retire
 -- A worker is alive no more.

@@ -78,7 +78,7 @@ CREATE TABLE answers (
     digest TEXT
 );
 CREATE INDEX answers_request ON answers (request_id, pos);
-CREATE TABLE workers (worker TEXT PRIMARY KEY, about TEXT NOT NULL, beat DOUBLE PRECISION NOT NULL);
+CREATE TABLE workers (worker TEXT PRIMARY KEY, about TEXT NOT NULL, beat DOUBLE PRECISION NOT NULL, lease DOUBLE PRECISION);
 CREATE TABLE blobs (digest TEXT NOT NULL UNIQUE, data BYTEA NOT NULL);
 CREATE TABLE links (run_id TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (run_id, digest));
 CREATE INDEX links_digest ON links (digest);
@@ -108,13 +108,15 @@ SELECT state FROM runs WHERE run_id = ?1 FOR UPDATE
 SELECT (SELECT COALESCE(SUM(LENGTH(body)), 0) FROM records) + (SELECT COALESCE(SUM(LENGTH(data)), 0) FROM blobs)
 
 -- name: due
--- Runs to be taken: three small sets, each found by its own index; not those that somebody writes just now.
+-- Runs to be taken: three small sets, each found by its own index; not those that somebody writes just now. A blocked one
+-- is taken to be cancelled or tried again only.
 SELECT run_id, epoch, seq, takeovers, worker FROM runs
 WHERE pos IN (
     SELECT pos FROM runs WHERE state = 'running' AND (worker IS NULL
-        OR NOT EXISTS (SELECT 1 FROM workers WHERE workers.worker = runs.worker AND workers.beat > ?2))
+        OR NOT EXISTS (SELECT 1 FROM workers WHERE workers.worker = runs.worker AND workers.beat > ?3 - COALESCE(workers.lease, CAST(?2 AS DOUBLE PRECISION))))
     UNION SELECT pos FROM runs WHERE state = 'suspended' AND due <= ?3
-    UNION SELECT runs.pos FROM mail JOIN runs ON runs.run_id = mail.run_id WHERE runs.state IN ('suspended', 'blocked')
+    UNION SELECT runs.pos FROM mail JOIN runs ON runs.run_id = mail.run_id
+    WHERE runs.state = 'suspended' OR (runs.state = 'blocked' AND mail.kind IN ('cancel', 'resume'))
 ) AND definition IN (EACH(?1))
 ORDER BY pos LIMIT ?4 FOR UPDATE SKIP LOCKED
 

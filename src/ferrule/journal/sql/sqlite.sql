@@ -77,7 +77,7 @@ CREATE TABLE answers (
     digest TEXT
 ) STRICT;
 CREATE INDEX answers_request ON answers (request_id, pos);
-CREATE TABLE workers (worker TEXT PRIMARY KEY, about TEXT NOT NULL, beat REAL NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE workers (worker TEXT PRIMARY KEY, about TEXT NOT NULL, beat REAL NOT NULL, lease REAL) STRICT, WITHOUT ROWID;
 CREATE TABLE blobs (digest TEXT NOT NULL UNIQUE, data BLOB NOT NULL) STRICT;
 CREATE TABLE links (run_id TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (run_id, digest)) STRICT, WITHOUT ROWID;
 CREATE INDEX links_digest ON links (digest);
@@ -107,12 +107,13 @@ SELECT state FROM runs WHERE run_id = ?1
 SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size
 
 -- name: due
--- Runs to be taken: three small sets, each found by its own index.
+-- Runs to be taken: three small sets, each found by its own index. A blocked one is taken to be cancelled or tried again only.
 SELECT run_id, epoch, seq, takeovers, worker FROM runs
 WHERE pos IN (
     SELECT pos FROM runs WHERE state = 'running' AND (worker IS NULL
-        OR NOT EXISTS (SELECT 1 FROM workers WHERE workers.worker = runs.worker AND workers.beat > ?2))
+        OR NOT EXISTS (SELECT 1 FROM workers WHERE workers.worker = runs.worker AND workers.beat > ?3 - COALESCE(workers.lease, ?2)))
     UNION SELECT pos FROM runs WHERE state = 'suspended' AND due IS NOT NULL AND due <= ?3
-    UNION SELECT runs.pos FROM mail CROSS JOIN runs ON runs.run_id = mail.run_id WHERE runs.state IN ('suspended', 'blocked')
+    UNION SELECT runs.pos FROM mail CROSS JOIN runs ON runs.run_id = mail.run_id
+    WHERE runs.state = 'suspended' OR (runs.state = 'blocked' AND mail.kind IN ('cancel', 'resume'))
 ) AND definition IN (EACH(?1))
 ORDER BY pos LIMIT ?4

@@ -52,6 +52,15 @@ async def runs_of_whoever_lapsed_are_taken_and_it_hears_of_that(g: Ground) -> No
     await refused(g.store.append(held, Batch(rows(2, 2))), LeaseLost, "an append of it")
 
 
+async def a_holder_is_alive_for_the_lease_that_it_has_itself(g: Ground) -> None:
+    held = await g.held()
+    await g.store.enlist(g.worker, {"lease": 600.0})
+    second = await g.enlist("-2")
+    expect(await g.claimed(second, lease=-1.0), [], "what is taken from one with a longer lease than the taker's")
+    await g.store.enlist(g.worker, {"lease": -1.0})
+    expect(await g.claimed(second, lease=600.0), [held.run_id], "what is taken from one whose own lease is over")
+
+
 async def only_what_a_worker_can_run_is_taken_the_oldest_first(g: Ground) -> None:
     for_nobody = [g.new() for _ in range(3)]
     other = g.new(definition=f"{g.definition}-other")
@@ -110,6 +119,15 @@ async def a_parked_run_with_a_letter_is_due_until_it_was_read(g: Ground) -> None
     read = [letter.id for letter in await g.store.letters(held.run_id)]
     await g.store.append(held, Batch(rows(held.seq + 1, held.seq + 1), read=read, state="suspended"))
     expect(await g.claimed(g.worker), [], "what is taken once it was read")
+
+
+async def a_blocked_run_is_taken_to_be_cancelled_and_for_nothing_else(g: Ground) -> None:
+    held = await g.ended("blocked")
+    await g.store.post(held.run_id, "event", b"{}")
+    expect(await g.claimed(g.worker), [], "what is taken for an event")
+    await g.store.post(held.run_id, "cancel", b"{}")
+    expect(await g.claimed(g.worker), [held.run_id], "what is taken when it is cancelled")
+    expect((await g.entry(held.run_id)).state, "running", "how it stands then")
 
 
 async def runs_that_have_ended_are_never_taken(g: Ground) -> None:
