@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-NAMES = ("imports", "schemas", "calls", "strict_json_total", "store_append")
+NAMES = ("imports", "schemas", "calls", "strict_json_total", "store_append", "parked_runs")
 
 
 def main(wanted: list[str]) -> None:

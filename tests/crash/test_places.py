@@ -25,6 +25,7 @@ async def dies_at(site: Site, folder: Path, at: str) -> None:
     await ended_by_another(place, sink)
 
 
+@pytest.mark.case("C112", "C043")
 @pytest.mark.parametrize("name", BODIES)
 def test_a_run_whose_process_dies_in_a_body_is_ended_by_another(site: Site, tmp_path: Path, name: str) -> None:
     points = [f"body {name} 1 {when}" for when in ("before", "after")]
@@ -38,6 +39,7 @@ def test_a_run_whose_process_dies_while_a_model_is_asked_is_ended_by_another(sit
     asyncio.run(at_each(points, partial(dies_at, site), tmp_path))
 
 
+@pytest.mark.case("C112")
 def test_a_mail_that_nobody_can_ask_about_is_told_as_unknown(site: Site, tmp_path: Path) -> None:
     async def main(when: str) -> str:
         place, sink = site(tmp_path)
@@ -74,6 +76,7 @@ def test_a_run_that_waits_when_its_process_dies_is_only_in_the_store_and_goes_on
     asyncio.run(main())
 
 
+@pytest.mark.case("C064")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_process_that_dies_while_it_answers_has_answered_once_or_not_at_all(
     site: Site, tmp_path: Path, when: str

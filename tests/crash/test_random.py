@@ -66,6 +66,7 @@ async def one_run(site: Site, folder: Path, seed: int) -> Figures:
     return Figures(kills, kills == 0, effects, sum(kind == "begin" and n > 1 for (kind, *_), n in told.items()))
 
 
+@pytest.mark.case("C061", "C043")
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_a_run_of_mixed_calls_survives_being_killed_at_random_moments(site: Site, tmp_path: Path, group: int) -> None:
     seeds = [str(seed) for seed in range(RUNS) if seed % GROUPS == group]

@@ -102,9 +102,9 @@ def test_the_bytes_of_runs_that_are_over_for_long_go_and_those_of_others_stay(ma
     asyncio.run(main())
 
 
-def test_a_run_whose_bytes_are_gone_is_shown_with_what_they_were_and_can_be_moved(make: Make) -> None:
+def test_a_run_whose_bytes_are_gone_is_shown_with_what_they_were_and_can_be_moved(tmp_path: Path) -> None:
     async def main() -> None:
-        store = make()
+        store = SqliteStore(tmp_path / "runs.db")  # a place where no other test keeps the same bytes
         run_id = await waiting(store)
         await answered(store, run_id)
         await ended(store, run_id, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.errors import StoreError, UsageError
+from ferrule.journal.sql import blocks
 from ferrule.journal.sqlite import Durability, SqliteConnection, SqliteStore
 from ferrule.journal.store import Asked, Batch, Decision, Held, NewRun, Row
 from ferrule.journal.writer import Connection
@@ -350,6 +352,27 @@ def test_opening_a_store_module_loads_no_database() -> None:
     code = "import sys, ferrule.journal.sqlite, ferrule.journal.postgres\nprint({'sqlite3', 'psycopg', 'asyncio'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "set()\n"
+
+
+# What a person or a sweep asks for, and what holds a row for each worker.
+LISTS = {"entries", "requests", "size", "remove_old_blobs", "version", "workers", "forget_workers"}
+
+
+def test_no_query_of_a_worker_reads_what_grows_with_parked_runs(tmp_path: Path) -> None:
+    """A scan that no index bounds is what makes a store of 100,000 parked runs slow."""
+    db = sqlite3.connect(made(tmp_path / "runs.db"))
+    named = blocks("sqlite", "SELECT value FROM json_each({})", "?")
+    scans: dict[str, str] = {}
+    for name, sql in named.items():
+        if sql.startswith(("SELECT", "UPDATE", "DELETE", "WITH")):
+            values = ["[]"] * max([int(n) for n in re.findall(r"\?(\d+)", sql)], default=0)
+            for *_, step in db.execute(f"EXPLAIN QUERY PLAN {sql}", values):
+                if re.match(r"SCAN (runs|records|mail|requests|answers|blobs|links|workers|schema_version)\b", step):
+                    scans[name] = step
+    db.close()
+    indexed = {"due": "SCAN mail"}  # letters that nobody has read yet
+    indexed |= {"over": "SCAN runs USING INDEX runs_over", "open_requests": "SCAN requests USING INDEX requests_open"}
+    assert {name: step for name, step in scans.items() if name not in LISTS} == indexed
 
 
 def test_workers_that_were_killed_long_ago_are_forgotten_unless_they_hold_a_run(tmp_path: Path) -> None:

@@ -98,6 +98,14 @@ class HeldJournal:
         self._waiters: list[asyncio.Future[None]] = []  # for the last write
         self._last: asyncio.Future[None] | None = None
 
+    @property
+    def behind(self) -> int:
+        """How many records wait for this turn of the loop to end.
+
+        Since 0.1.
+        """
+        return len(self._rows)
+
     def append(self, type: RecordType, *facts: Any) -> float:
         """Put a record at the end; it is handed to the store with all others of this turn of the loop.
 

@@ -22,6 +22,7 @@ class MemoryJournal:
 
     __slots__ = ("_keep", "records", "run_id", "seq")
     volatile = True
+    behind = 0
 
     def __init__(self, run_id: str, *, keep: bool = True) -> None:
         """Start with no record."""

@@ -31,6 +31,11 @@ class Journal(Protocol):
         """Whether records never become durable, so that there is nothing to wait for."""
         ...
 
+    @property
+    def behind(self) -> int:
+        """How many records are handed on only when the loop has its next turn."""
+        ...
+
     def append(self, type: RecordType, *facts: Any) -> float:
         """Put a record at the end; it is written behind.
 

@@ -428,7 +428,10 @@ def requests(c: Connection, run_id: str | None, state: str | None, limit: int) -
 
     Since 0.1.
     """
-    found = c.run("requests", state, limit) if run_id is None else c.run("requests_of_run", run_id, state, limit)
+    if run_id is not None:
+        found = c.run("requests_of_run", run_id, state, limit)
+    else:
+        found = c.run("open_requests", limit) if state == "open" else c.run("requests", state, limit)
     return [Asked(*row) for row in found]
 
 

@@ -43,6 +43,7 @@ else:
     logging = LazyModule("logging")
 
 MODEL_ATTEMPTS = 3
+BEHIND: Final = 64  # records of one turn of the loop, after which a run gives others a turn
 
 
 class Hooks(Protocol):
@@ -197,6 +198,8 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
     try:
         while True:
             run.journal.append("model.intended", run.path + command.op, before + attempt, model.name, requested)
+            if run.journal.behind > BEHIND:  # nothing had to be waited for: others have a turn, the heartbeat too
+                await asyncio.sleep(0)
             if run.listener is not None:
                 run.say("step", command.op)
             heard = run.heard

@@ -159,6 +159,7 @@ def test_a_run_cut_after_any_record_comes_to_the_same_end_and_makes_no_once_call
     asyncio.run(main())
 
 
+@pytest.mark.case("C073")
 def test_code_that_asks_for_something_else_blocks_the_run_and_does_nothing() -> None:
     async def main() -> None:
         rows, *_ = await _whole()

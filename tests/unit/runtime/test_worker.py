@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ferrule import Agent, Answer, Context, Request, RunResult, tool
-from ferrule.agent.loop import RunInput
+from ferrule.agent.loop import Limits, RunInput
 from ferrule.errors import LeaseLost, RequestError, StoreError
 from ferrule.journal.alive import about_me, is_dead
 from ferrule.journal.sqlite import MemoryStore
@@ -339,6 +339,7 @@ def test_edited_arguments_that_do_not_fit_the_tool_are_refused_when_they_are_giv
     asyncio.run(main())
 
 
+@pytest.mark.case("C071")
 def test_a_request_that_nobody_answers_in_time_settles_its_call_as_expired() -> None:
     def soon() -> str:
         return (dt.datetime.now(dt.UTC) + dt.timedelta(seconds=0.05)).isoformat()
@@ -381,3 +382,45 @@ def test_of_two_answers_the_first_counts_wherever_it_was_given() -> None:
     result, (asked,) = asyncio.run(main())
     assert (done, asked.state, asked.by) == ([], "answered", "ada")
     assert "declined: too much" in next(m.output for m in result.messages if isinstance(m, ToolMessage))
+
+
+def test_a_run_that_never_has_to_wait_leaves_turns_to_others_and_is_written_meanwhile() -> None:
+    """A model that is a function and tools that only read wait for nothing: one run could keep the loop for itself."""
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    def model(request: Any) -> Any:
+        return "done" if len(request.messages) > 400 else [call("look")]
+
+    async def main() -> tuple[int, int]:
+        store = MemoryStore()
+        await store.open()
+        writes = 0
+        real = store.append
+
+        def append(held: Held, batch: Batch) -> Any:
+            nonlocal writes
+            writes += 1
+            return real(held, batch)
+
+        store.append = append
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        async with Worker(store, {"a": Agent("a", model, tools=[look], limits=Limits(turns=500))}) as worker:
+            beside = asyncio.create_task(other())
+            assert (await worker.run("a", RunInput(user("go")))).status == "done"
+            beside.cancel()
+        return turns, writes
+
+    turns, writes = asyncio.run(main())
+    assert turns > 10
+    assert writes > 10

@@ -186,6 +186,11 @@ WHERE requests.run_id = ?1 ORDER BY answers.pos
 SELECT request_id, run_id, op, kind, digest, body, expires, state, opened, answer, answered_by, channel, answered
 FROM requests WHERE request_id = ?1
 
+-- name: open_requests
+-- Open requests of all runs, the oldest first: found by their own index among however many that were answered.
+SELECT request_id, run_id, op, kind, digest, body, expires, state, opened, answer, answered_by, channel, answered
+FROM requests WHERE state = 'open' ORDER BY pos LIMIT ?1
+
 -- name: requests
 -- Requests of all runs, the oldest first.
 SELECT request_id, run_id, op, kind, digest, body, expires, state, opened, answer, answered_by, channel, answered
@@ -226,13 +231,13 @@ WITH RECURSIVE inside (top, run_id) AS (
 ), around (top, run_id) AS (
     SELECT run_id, parent FROM runs WHERE run_id IN (EACH(?1))
     UNION SELECT around.top, runs.parent FROM around JOIN runs ON runs.run_id = around.run_id
-), unfinished (run_id) AS (
-    SELECT run_id FROM runs WHERE state NOT IN ('done', 'incomplete', 'failed', 'cancelled')
 )
 SELECT DISTINCT run_id FROM inside
 WHERE top NOT IN (
-    SELECT inside.top FROM inside JOIN unfinished ON unfinished.run_id = inside.run_id
-    UNION SELECT around.top FROM around JOIN unfinished ON unfinished.run_id = around.run_id
+    SELECT inside.top FROM inside JOIN runs ON runs.run_id = inside.run_id
+    WHERE runs.state NOT IN ('done', 'incomplete', 'failed', 'cancelled')
+    UNION SELECT around.top FROM around JOIN runs ON runs.run_id = around.run_id
+    WHERE runs.state NOT IN ('done', 'incomplete', 'failed', 'cancelled')
     UNION SELECT inside.top FROM inside JOIN runs ON runs.forked_from = inside.run_id
 )
 
