@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from tests.store.conftest import Make
+from tests.store.conftest import Make, unique_schema
 from tests.store.test_archive import DIGEST, answered, app, ended, file_of, opened, waiting
 
 from ferrule.errors import UsageError
@@ -21,6 +21,12 @@ from ferrule.strict_json import dumps, parse, restore, typed
 
 DAY = 86_400.0
 OVER = {"done", "incomplete", "failed", "cancelled"}
+
+
+@pytest.fixture
+def postgres_schema() -> str:
+    """One for each test: bytes that runs of another one share are not let go of."""
+    return unique_schema()
 
 
 async def run(
