@@ -17,7 +17,7 @@ ISOLATE = unset PYTHONPATH PYTHONHOME PYTHONSAFEPATH VIRTUAL_ENV CONDA_PREFIX PI
 	export PIP_USER PIP_DISABLE_PIP_VERSION_CHECK PYTHONNOUSERSITE PYRIGHT_PYTHON_IGNORE_WARNINGS;
 
 help:
-	@echo 'make demo    install into .venv, run examples/license_audit and ask its agent'
+	@echo 'make demo    install into .venv, run examples/license_audit, ask its agent, and kill one'
 	@echo 'make test    install the development tools too, then check and run all tests'
 	@echo 'make crash   kill processes at every point of a run, and at 200 random ones'
 	@echo 'make check   ruff, pyright, import contracts, gates'
@@ -27,7 +27,8 @@ help:
 	@echo 'make clean   remove .venv, builds and caches'
 
 demo: .venv/.installed
-	@$(ISOLATE) cd examples/license_audit && ../../$(BIN)/python -m license_audit
+	@$(ISOLATE) cd examples/license_audit && ../../$(BIN)/python -m license_audit && echo && \
+		../../$(BIN)/python -m license_audit.durable
 
 test: check
 	@echo 'pytest'

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ferrule
 from ferrule import Context, Failure, Tool, ToolResult
 from license_audit import agent, chart, report, tools
 from license_audit.__main__ import summary
@@ -640,3 +641,21 @@ def test_the_command_line_finds_the_tools_in_the_samples_folder() -> None:
     assert [json.loads(line)["name"] for line in listed.stdout.splitlines()] == [
         tool.name for tool in vars(tools).values() if isinstance(tool, Tool)
     ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are killed otherwise there")
+def test_a_report_is_written_once_though_its_process_is_killed_right_after_it(tmp_path: Path) -> None:
+    sources = os.pathsep.join([str(Path(ferrule.__file__).parents[1]), str(Path(tools.__file__).parents[1])])
+    ran = subprocess.run(
+        [sys.executable, "-m", "license_audit.durable"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": sources},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "the report was written 1 time, over three processes and one kill" in ran.stdout
+    assert "distributions are allowed" in (tmp_path / "license-audit" / "summary.md").read_text()
+    assert len((tmp_path / "license-audit" / "writes.log").read_text().splitlines()) == 1

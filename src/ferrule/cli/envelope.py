@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ferrule.cli.output import printable, styled
-from ferrule.cli.parts import describe_saved, without_data
+from ferrule.cli.parts import describe_saved, readable, without_data
 from ferrule.content import describe_part
 from ferrule.result import ToolResult
 from ferrule.strict_json import plain
@@ -62,7 +63,7 @@ def run_data(result: RunResult[Any]) -> dict[str, Any]:
 
     Since 0.1.
     """
-    return without_data(plain(result))
+    return without_data(plain(replace(result, requests=tuple(map(readable, result.requests)))))
 
 
 def event_data(event: Event) -> dict[str, Any]:

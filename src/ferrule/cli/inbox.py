@@ -12,7 +12,7 @@ from ferrule.cli.arguments import read_object
 from ferrule.cli.ask import ask_on_terminal, ask_yes, can_ask, say_shown
 from ferrule.cli.failure import ExitCode
 from ferrule.cli.output import Format
-from ferrule.cli.parts import without_data
+from ferrule.cli.parts import readable, without_data
 from ferrule.cli.session import Session, command
 from ferrule.cli.store import MANY, age, find_run, find_store, has_worker, moment, opened, say_worker, span, who
 from ferrule.errors import AlreadyAnswered, AnswerRefused, UsageError
@@ -135,7 +135,7 @@ def request_data(asked: Asked) -> dict[str, Any]:
     Since 0.1.
     """
     return {
-        **without_data(plain(request_of(asked), big_ints="number")),
+        **without_data(plain(readable(request_of(asked)), big_ints="number")),
         "run_id": asked.run_id,
         "path": asked.op,
         "state": asked.state,

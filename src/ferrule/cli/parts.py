@@ -7,6 +7,7 @@ import hashlib
 import mimetypes
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -14,6 +15,8 @@ from ferrule.cli.output import NotWritten
 from ferrule.content import is_part_dict
 from ferrule.errors import UsageError
 from ferrule.exception import describe_exception
+from ferrule.result import ToolResult
+from ferrule.suspension import Request
 
 _MOST_BYTES: Final = 200  # file systems count bytes, and take 255
 _MOST_OF_EXTENSION: Final = 20
@@ -38,6 +41,18 @@ def without_data(value: Any) -> Any:
         raw = base64.b64decode(fields["data"])
         return {**fields, "data": {"sha256": hashlib.sha256(raw).hexdigest(), "size": len(raw)}}
     return {k: without_data(v) for k, v in fields.items()}
+
+
+def readable(request: Request) -> Request:
+    """A request whose preview is what a person reads of it, where that has no value for programs.
+
+    Args:
+        request: The request.
+
+    Since 0.1.
+    """
+    shown = request.preview
+    return replace(request, preview=shown.output) if isinstance(shown, ToolResult) and shown.value is None else request
 
 
 def make_folder(folder: Path) -> None:

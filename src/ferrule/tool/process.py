@@ -27,6 +27,7 @@ from ferrule.redact import scrub
 from ferrule.strict_json import MAX_BYTES, dumps, parse, restore
 from ferrule.tool.child import address_of
 from ferrule.tool.schema.annotation import hints_of
+from ferrule.tool.watch import WATCH
 
 if TYPE_CHECKING:
     from ferrule.tool.tool import FunctionTool
@@ -107,7 +108,7 @@ async def run_process(
     grace. Once the command has ended by itself, whatever it left behind in its
     group has one grace to close the output, and is then ended in the same way;
     a service that is meant to stay needs a session of its own. On Windows only
-    the command itself is ended.
+    the command itself is ended. On Linux it ends with us too, when we are killed.
 
     Args:
         argv: The program and its arguments; no shell reads them.
@@ -146,6 +147,7 @@ async def _run(
     loop = asyncio.get_running_loop()
     deadline = None if timeout is None else loop.time() + timeout
     child = _Child(_open(argv, input, cwd, env), limits)
+    WATCH.begun(child.process.pid)
     if begun is not None:
         begun(child)
     timed_out, cancelled = False, None
@@ -154,6 +156,7 @@ async def _run(
     except asyncio.CancelledError as error:
         cancelled = error
     cancelled = await _whatever_comes(child.finish(grace)) or cancelled
+    WATCH.ended(child.process.pid)
     if cancelled is not None:
         raise cancelled
     return child.completed(timed_out)

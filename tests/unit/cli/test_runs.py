@@ -305,6 +305,14 @@ def test_an_approval_is_shown_answered_and_acted_on_by_a_worker(till: Path) -> N
     assert (ferrule("get", row["run_id"]).data["output"], paid(till)) == ("Done.", "5 ")
 
 
+def test_a_preview_without_a_value_is_told_by_its_text(till: Path, write: Write) -> None:
+    shown = "return ToolResult.ok(output=f\"would pay {arguments['amount']}\")"
+    told = TILL.replace("return f\"would pay {arguments['amount']} to Bob\"", shown)
+    write("till.py", told.replace("import Agent,", "import Agent, ToolResult,"))
+    asked = run("clerk")["requests"][0]
+    assert (asked["preview"], ferrule("requests").data[0]["preview"]) == ("would pay 5", "would pay 5")
+
+
 @pytest.mark.usefixtures("till")
 def test_without_a_terminal_an_approval_needs_the_digest_of_what_was_shown() -> None:
     request = run("clerk")["requests"][0]["id"]

@@ -888,3 +888,43 @@ def test_a_function_no_other_process_finds_is_refused_by_name_with_the_mend(ther
             run(call_isolated(function, "{}", timeout=5))
         assert said in str(refused.value)
         assert str(refused.value).endswith("or run it in a thread.")
+
+
+CALLER = """
+import asyncio, sys
+from ferrule.tool.process import run_process
+
+async def main():
+    command = asyncio.ensure_future(run_process([sys.executable, "-c", "import time; time.sleep(600)", sys.argv[1]]))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    print("begun", flush=True)
+    await command
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what is killed there may leave its commands")
+def test_a_command_does_not_outlive_a_caller_that_was_killed() -> None:
+    mark = f"watched-{os.getpid()}-{time.monotonic_ns()}"
+    caller = subprocess.Popen([sys.executable, "-c", CALLER, mark], stdout=subprocess.PIPE)
+
+    def is_there() -> bool:
+        for file in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                if file.read_bytes().endswith(f"time.sleep(600)\0{mark}\0".encode()):
+                    return True
+        return False
+
+    try:
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == b"begun\n"
+        assert is_there()
+    finally:
+        caller.kill()
+        caller.communicate()
+    limit = time.monotonic() + 30
+    while is_there():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
