@@ -29,7 +29,7 @@ from ferrule.tool.schema.annotation import first_sentence, readable
 from ferrule.tool.schema.arguments import path_text, schema_check
 from ferrule.tool.schema.flag import flag_schema, is_flag
 from ferrule.tool.schema.reference import Schema
-from ferrule.tool.schema.strict import finite_validator
+from ferrule.tool.schema.strict import base64_schema, finite_validator
 
 _FREE = (Any, inspect.Signature.empty, object, NoReturn)
 _STREAMS = (Generator, Iterator, Iterable, AsyncGenerator, AsyncIterator, AsyncIterable)
@@ -38,8 +38,14 @@ _STREAMS = (Generator, Iterator, Iterable, AsyncGenerator, AsyncIterator, AsyncI
 class _Sent(GenerateJsonSchema):
     """What `plain` writes, where pydantic would write something else."""
 
+    def encode_default(self, dft: Any) -> Any:
+        return plain(dft, big_ints="number")
+
     def timedelta_schema(self, schema: Any) -> Any:
         return {"type": "number"}
+
+    def bytes_schema(self, schema: Any) -> Any:
+        return base64_schema(schema)
 
     def enum_schema(self, schema: Any) -> Any:
         return flag_schema(schema["cls"]) if is_flag(schema["cls"]) else super().enum_schema(schema)

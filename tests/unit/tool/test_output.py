@@ -43,6 +43,11 @@ class Order(BaseModel):
     due: dt.date | None = None
 
 
+class Scan(BaseModel):
+    page: Annotated[bytes, Field(max_length=3)] = b"\xfe"
+    after: dt.timedelta = dt.timedelta(seconds=1)
+
+
 @dataclass
 class Size:
     width: int
@@ -192,6 +197,8 @@ SENT: list[tuple[Any, Any]] = [
     (AnyUrl, AnyUrl("https://example.org/a")),
     (int, 10**30),
     (Counter[str], Counter("a")),
+    (Scan, Scan(page=b"\xff\0\1")),
+    (Scan, {"page": b"\xff\0\1"}),
 ]
 
 
@@ -200,6 +207,11 @@ def test_what_is_sent_of_a_value_fits_the_schema_that_is_told(annotation: Any, v
     result = after(value, annotation)
     assert result.success
     assert jsonschema_rs.is_valid(declared(annotation).schema, json.loads(ToolResult.ok([value]).output)[0])
+
+
+def test_a_default_is_told_as_it_is_sent() -> None:
+    told = declared(Scan).schema["properties"]
+    assert (told["page"]["default"], told["after"]["default"]) == ("/g==", 1.0)
 
 
 def test_a_tool_that_promises_nothing_and_returns_something_has_failed() -> None:

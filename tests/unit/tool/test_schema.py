@@ -43,6 +43,7 @@ from hypothesis import strategies as st
 from pydantic import (
     AfterValidator,
     AwareDatetime,
+    Base64Bytes,
     BaseModel,
     BeforeValidator,
     ByteSize,
@@ -56,6 +57,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 from tests.clock import run
 
 from ferrule import Context, FunctionTool, ToolDefinitionError, tool
@@ -129,6 +131,7 @@ class Page(BaseModel, Generic[T]):
 
 
 Number = NewType("Number", int)
+Few = Annotated[bytes, Field(min_length=2, max_length=4)]
 
 
 def described(function: Any, name: str = "f") -> Signature:
@@ -217,6 +220,9 @@ KINDS: list[tuple[Any, dict[str, Any], Any, Any]] = [
     (bytes, {"type": "string", "format": "base64url"}, "aGk-", b"hi>"),
     (bytes, {"type": "string", "format": "base64url"}, "aGk+", b"hi>"),
     (list[bytes], {"type": "array", "items": {"type": "string", "format": "base64url"}}, ["aGk="], [b"hi"]),
+    (Few, {"type": "string", "format": "base64url", "minLength": 3, "maxLength": 8}, "aGk", b"hi"),
+    (Few, {"type": "string", "format": "base64url", "minLength": 3, "maxLength": 8}, "aGVsbA==", b"hell"),
+    (Base64Bytes, {"type": "string", "format": "base64"}, "aGk=", b"hi"),
     (Number, {"type": "integer"}, 1, 1),
     (T, {}, [1], [1]),
 ]
@@ -239,6 +245,48 @@ def test_an_annotation_has_its_schema_and_its_instance_arrives(
     assert value == instance
     assert type(value) is type(instance)
     assert jsonschema_rs.is_valid(described(function).schema, {"p": sent})
+
+
+class Upload(BaseModel):
+    body: bytes = b"\xfe"
+    all: list[bytes] = [b"hi"]
+    own: Base64Bytes | None = None
+
+
+@pydantic_dataclass
+class Sealed:
+    body: bytes
+
+
+class Hexed(BaseModel, val_json_bytes="hex"):
+    body: bytes = b"\xfe"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "sent", "instance"),
+    [
+        (Upload, {"body": "/gA=", "all": ["aGk="], "own": "aGk="}, Upload.model_construct(body=b"\xfe\0", own=b"hi")),
+        (Upload, {"body": b"\xfe\0"}, Upload(body=b"\xfe\0")),
+        (Upload, Upload(body=b"\xfe\0"), Upload(body=b"\xfe\0")),
+        (Sealed, {"body": "aGk="}, Sealed(b"hi")),
+        (Sealed, Sealed(b"hi"), Sealed(b"hi")),
+        (list[Upload], [{"body": b"hi"}], [Upload(body=b"hi")]),
+        (Hexed, {"body": "6869"}, Hexed(body=b"hi")),  # its own word
+    ],
+)
+def test_bytes_are_base64_inside_a_class_too_unless_it_says_how_it_reads_them(
+    annotation: Any, sent: Any, instance: Any
+) -> None:
+    assert arrives(with_parameter(annotation), {"p": sent})["p"] == instance
+
+
+def test_the_schema_of_a_class_tells_its_bytes_as_they_are_read() -> None:
+    bytes_of = {"type": "string", "format": "base64url"}
+    upload = described(with_parameter(Upload)).schema["$defs"]["Upload"]["properties"]
+    assert upload["body"] == {**bytes_of, "default": "_g=="}
+    assert upload["all"]["items"] == bytes_of
+    assert upload["all"]["default"] == ["aGk="]
+    assert described(with_parameter(Hexed)).schema["$defs"]["Hexed"]["properties"]["body"]["default"] == "fe"
 
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer", "title": "X"}}, "required": ["x"]}

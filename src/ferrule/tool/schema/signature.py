@@ -40,7 +40,7 @@ from ferrule.tool.schema.docstring import About, parse_docstring
 from ferrule.tool.schema.fillable import refuse_unfillable
 from ferrule.tool.schema.flag import flag_schema, is_flag
 from ferrule.tool.schema.reference import Schema
-from ferrule.tool.schema.strict import strict_validator, takes_anything
+from ferrule.tool.schema.strict import base64_schema, strict_validator, takes_anything
 
 if TYPE_CHECKING:
     from pydantic import fields as pydantic_fields
@@ -160,7 +160,14 @@ class _Lean(GenerateJsonSchema):
         return made if _is_json(schema.get("default")) else {k: v for k, v in made.items() if k != "default"}
 
     def encode_default(self, dft: Any) -> Any:
-        return _in_order(dft, super().encode_default(dft))
+        return _plain(dft, self._bytes())
+
+    def _bytes(self) -> Any:
+        """How the class around says that its bytes are read, else base64."""
+        return self._config.config_dict.get("val_json_bytes", "base64")
+
+    def bytes_schema(self, schema: Any) -> Any:
+        return base64_schema(schema) if self._bytes() == "base64" else super().bytes_schema(schema)
 
     def timedelta_schema(self, schema: Any) -> Any:
         return {"anyOf": [{"type": "number", "description": "Seconds."}, {"type": "string", "format": "duration"}]}
@@ -199,12 +206,9 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def _plain(default: Any) -> Any:
-    return _in_order(default, to_jsonable_python(default, by_alias=True, bytes_mode="base64"))
-
-
-def _in_order(default: Any, shown: Any) -> Any:
-    """The elements of a set in the same order in every process, so that providers find the tool in their caches."""
+def _plain(default: Any, bytes_mode: Any = "base64") -> Any:
+    """JSON of a default, sets in the same order in every process, so that providers find the tool in their caches."""
+    shown = to_jsonable_python(default, by_alias=True, bytes_mode=bytes_mode)
     if not is_a(default, Set):
         return shown
     try:
