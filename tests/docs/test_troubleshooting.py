@@ -11,8 +11,8 @@ from tests.clock import run
 
 import docs
 from ferrule import Agent, FerruleError, Request, ToolResult, Toolset, image, tool
-from ferrule.app import load_app
 from ferrule.cli.arguments import read_arguments
+from ferrule.project import load_app
 from ferrule.provider.presets import model
 from ferrule.testing import ScriptedModel, call
 

@@ -13,8 +13,9 @@ import pytest
 from tests.unit.projects import Write, forgotten, write_in
 
 from ferrule import Agent, ConfigurationError, ToolNameError, Toolset, UsageError, tool
-from ferrule.app import App, find_project, load_app, read_project
+from ferrule.app import App
 from ferrule.journal.retention import Retention
+from ferrule.project import find_project, load_app, read_project
 from ferrule.testing import ScriptedModel
 
 ONE = (

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import typer
 
-from ferrule.app import App, find_project
+from ferrule.app import App
 from ferrule.cli.about import installed_version
 from ferrule.cli.failure import ExitCode
 from ferrule.cli.session import Session, command
 from ferrule.errors import FerruleError
 from ferrule.lazy import LazyModule
+from ferrule.project import find_project
 
 if TYPE_CHECKING:
     from importlib import metadata

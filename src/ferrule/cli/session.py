@@ -21,11 +21,12 @@ from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import typer
 
-from ferrule.app import App, load_app
+from ferrule.app import App
 from ferrule.cli.failure import Ended, ExitCode, Interrupted, report
 from ferrule.cli.output import Format, Output, data_stream, discard, printable
 from ferrule.errors import UsageError
 from ferrule.exception import describe_exception
+from ferrule.project import load_app
 from ferrule.strict_json import text_of
 
 P = ParamSpec("P")

@@ -12,10 +12,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ferrule.app import App, default_store, stored
+from ferrule.app import App
 from ferrule.cli.session import Session
 from ferrule.errors import UsageError
 from ferrule.lazy import LazyModule
+from ferrule.project import default_store, stored
 
 if TYPE_CHECKING:
     from ferrule.journal import sqlite

@@ -405,7 +405,11 @@ class Driver:
             result: How that ended.
             usage: What an answer consumed.
         """
-        self.emit(event((type, self.path + op, self.journal.seq, "", call, result, None, usage, None)))
+        told = event((type, self.path + op, self.journal.seq, "", call, result, None, usage, None))
+        if self.journal.volatile:  # as `emit` does, for what happens several times in each turn
+            self._tell(told)
+        else:
+            self.journal.once_durable(partial(self._tell, told))
 
     def emit(self, event: Event) -> None:
         """Tell the listener, once every record so far is durable: what is transient does not overtake a record.
@@ -540,9 +544,8 @@ class Driver:
         if not self._told:
             todo.extend(self.machine.on(Completion("", self.journal.append("cancel.requested", by), Cancelled(by))))
         landed = {command.op: outcome for command, outcome in (*self._ready, *self._done)}
-        landed |= await self.effects.checked(
-            [(c, op not in former and self._goes_on(c)) for op, c in self._open.items()], GRACE
-        )
+        still = [(c, op not in former and self._goes_on(c)) for op, c in self._open.items()]
+        landed |= await self.effects.checked(still, GRACE)
         todo.extend([*commands, *self._open.values()])
         while todo:
             command = todo.popleft()
@@ -577,18 +580,10 @@ class Driver:
 
     async def _result(self, finish: Finish) -> RunResult[Any]:
         machine = self.machine
-        status, output, value, error, reason = finish
-        result: RunResult[Any] = RunResult(
-            self.info.run_id,
-            status,
-            output,
-            value,
-            error,
-            reason,
-            tuple(self.questions.open.values()) if status == "suspended" else (),
-            machine.usage if self.info.spent is None else machine.usage + self.info.spent,
-            machine.messages,
-        )
+        status, _, _, error, reason = finish
+        requests = tuple(self.questions.open.values()) if status == "suspended" else ()
+        usage = machine.usage if self.info.spent is None else machine.usage + self.info.spent
+        result: RunResult[Any] = RunResult(self.info.run_id, *finish, requests, usage, machine.messages)
         if self._outer is None:
             if status == "blocked":
                 self.journal.append("note", status, reason, error)

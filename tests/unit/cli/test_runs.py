@@ -23,9 +23,10 @@ from tests.unit.cli.test_root import end, start
 from tests.unit.projects import Write
 
 from ferrule import Answer
-from ferrule.app import App, load_app
+from ferrule.app import App
 from ferrule.journal.sqlite import SqliteStore
 from ferrule.journal.store import Store
+from ferrule.project import load_app
 from ferrule.runtime.inbox import Inbox
 
 TILL = """

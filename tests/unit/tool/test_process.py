@@ -911,9 +911,9 @@ def test_a_command_does_not_outlive_a_caller_that_was_killed() -> None:
     caller = subprocess.Popen([sys.executable, "-c", CALLER, mark], stdout=subprocess.PIPE)
 
     def is_there() -> bool:
-        for file in Path("/proc").glob("[0-9]*/cmdline"):
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
             with suppress(OSError):
-                if file.read_bytes().endswith(f"time.sleep(600)\0{mark}\0".encode()):
+                if entry.read_bytes().endswith(f"time.sleep(600)\0{mark}\0".encode()):
                     return True
         return False
 
