@@ -68,7 +68,9 @@ class Failure:
         elif type(self.retryable) is not bool:
             raise UsageError(f"retryable of a failure must be True, False or None, not {kind_of(self.retryable)}.")
         if self.retry_after is not None and not _is_seconds(self.retry_after):
-            shown = self.retry_after if is_a(self.retry_after, float) else kind_of(self.retry_after)
+            given = self.retry_after
+            is_short = is_a(given, float) or (type(given) is int and -(2**53) <= given < 0)
+            shown = given if is_short else kind_of(given)
             raise UsageError(f"retry_after of a failure must be a finite number of seconds from 0, not {shown}.")
         if self.retry_after is not None and type(self.retry_after) not in (int, float):
             object.__setattr__(self, "retry_after", float(self.retry_after))

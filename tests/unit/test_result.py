@@ -113,8 +113,8 @@ def test_only_a_result_that_failed_has_a_failure_however_it_is_made() -> None:
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
-        (float("nan"), "nan"), (float("inf"), "inf"), (-0.5, "-0.5"), (-1, "int"), ("5", "str"), (True, "bool"),
-        (10**400, "int"), (Decimal(5), "Decimal"), (b"5", "bytes"),
+        (float("nan"), "nan"), (float("inf"), "inf"), (-0.5, "-0.5"), (-1, "-1"), ("5", "str"), (True, "bool"),
+        (10**400, "int"), (-(10**400), "int"), (Decimal(5), "Decimal"), (b"5", "bytes"),
     ],
 )  # fmt: skip
 def test_seconds_that_nobody_can_wait_are_refused(seconds: Any, shown: str) -> None:

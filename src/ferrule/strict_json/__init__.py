@@ -20,17 +20,15 @@ from ferrule.strict_json._shape import (
     kind_of,
     made_of_fields,
     register,
-    type_name,
 )
 from ferrule.strict_json._text import clean, dumps, parse
-from ferrule.strict_json._walk import MAX_BYTES, MAX_DEPTH, SPILL_BYTES, Spill, plain, text_of, typed, typed_fields
+from ferrule.strict_json._walk import MAX_BYTES, MAX_DEPTH, Spill, plain, text_of, typed, typed_fields
 
 __all__ = [
     "MAX_BYTES",
     "MAX_DEPTH",
     "MAX_NODES",
     "MAX_TYPED_NODES",
-    "SPILL_BYTES",
     "Codec",
     "Load",
     "Opaque",
@@ -46,7 +44,6 @@ __all__ = [
     "register",
     "restore",
     "text_of",
-    "type_name",
     "typed",
     "typed_fields",
 ]

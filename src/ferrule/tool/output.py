@@ -24,9 +24,9 @@ from pydantic.json_schema import GenerateJsonSchema
 from ferrule.content import Part
 from ferrule.errors import ToolDefinitionError
 from ferrule.result import Failure, ToolResult, with_fact
-from ferrule.strict_json import dumps, kind_of, plain
+from ferrule.strict_json import dumps, kind_of, parse, plain
 from ferrule.tool.schema.annotation import first_sentence, readable
-from ferrule.tool.schema.arguments import path_text, schema_check
+from ferrule.tool.schema.arguments import Fault, fault_of, fault_text, schema_check
 from ferrule.tool.schema.flag import flag_schema, is_flag
 from ferrule.tool.schema.reference import Schema
 from ferrule.tool.schema.strict import base64_schema, finite_validator
@@ -142,11 +142,12 @@ def _by_type(adapter: TypeAdapter[Any], annotation: Any) -> Callable[[Any], str 
             pass
         else:
             return None
+        text = dumps(plain(value, big_ints="number"))
         try:  # not of the type itself, but its JSON may fit: a dict for a model, a tuple for a list
-            text = dumps(plain(value, big_ints="number"))
             validator.validate_json(text, strict=True, by_alias=False, by_name=True)
         except ValidationError as error:
-            return _text((path_text(e["loc"]), e["msg"]) for e in error.errors(include_url=False, include_input=False))
+            data = parse(text)
+            return _text(fault_of(e, data) for e in error.errors(include_url=False, include_input=False))
         except Exception as error:  # the same
             return f"a validator raised {kind_of(error)}"
         return None
@@ -162,7 +163,7 @@ def _by_schema(faults: Callable[[Any], list[tuple[str, str]]]) -> Callable[[Any]
 
 
 def _text(faults: Iterable[tuple[str, str]]) -> str:
-    return "; ".join(f"{path}: {rule}" if path else rule for path, rule in islice(faults, 3))
+    return fault_text(Fault(islice(faults, 3)))
 
 
 def checked(result: ToolResult, check: OutputCheck | None, name: str) -> ToolResult:

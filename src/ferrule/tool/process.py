@@ -534,8 +534,9 @@ async def call_isolated(
     """Call a tool in an interpreter of its own, which the deadline really ends.
 
     The child imports the tool by its name, with our `sys.path` and environment.
-    What it prints goes nowhere. It reads the arguments by the tool's own
-    parameters; async functions and generators are run to their end.
+    What it prints is told only where it dies without an answer. It reads the
+    arguments by the tool's own parameters; async functions and generators are
+    run to their end.
 
     Args:
         tool: A tool of a function at the top level of a module, or of a static method.

@@ -287,7 +287,7 @@ class FunctionTool(Tool, Generic[P, R]):
         check: `(context, arguments)` to what came of it: a ToolResult or True; None or False when it did not happen.
         on_unknown: When nobody knows whether it happened: `"ask"` a person or `"fail"`; default by the kind of run.
         retries: Further attempts on retryable failures; default 0 for `once`, 2 for others.
-        concurrency: Calls at a time across the app; default unlimited.
+        concurrency: Calls at a time over all runs of an event loop; default unlimited.
         serial: Whether calls of one turn run one after another.
         max_output: Characters of model-visible text; None lifts the cap.
         output_schema: A type or JSON Schema of the value; default the return annotation.

@@ -150,24 +150,27 @@ def test_a_value_whose_json_fits_passes_untouched(annotation: Any, value: Any) -
 @pytest.mark.parametrize(
     ("annotation", "value", "fault"),
     [
-        (int, "3", "Input should be a valid integer"),
-        (int, True, "Input should be a valid integer"),
-        (str, 3, "Input should be a valid string"),
-        (list[int], [1, "2"], "[1]: Input should be a valid integer"),
-        (Order, {"nr": "A-1"}, "number: Field required"),
-        (Order, None, "Input should be an object"),
-        (dict[str, Size], {"a": {"width": "2"}}, "a.width: Input should be a valid integer"),
-        (Row, {}, "n: Field required"),
-        (Annotated[int, Field(ge=1)], 0, "Input should be greater than or equal to 1"),
+        (int, "3", "should be a valid integer (got string)"),
+        (int, True, "should be a valid integer (got boolean)"),
+        (str, 3, "should be a valid string (got integer)"),
+        (list[int], [1, "2"], "[1]: should be a valid integer (got string)"),
+        (Order, {"nr": "A-1"}, "number: is required"),
+        (Order, None, "should be an object (got null)"),
+        (dict[str, Size], {"a": {"width": "2"}}, "a.width: should be a valid integer (got string)"),
+        (Row, {}, "n: is required"),
+        (Annotated[int, Field(ge=1)], 0, "should be greater than or equal to 1 (got integer)"),
+        (int | str, [1], "should be a valid integer (got array) or should be a valid string (got array)"),
+        (list[int | str], [[1]], "[0]: should be a valid integer (got array) or should be a valid string (got array)"),
+        (UUID, "xx-secret", "should be a valid UUID, invalid character (got string)"),
         (Picky, {"n": 1}, "a validator raised KeyError"),
-        (None, 5, "Input should be null"),
-        (type(None), "", "Input should be null"),
-        (int | None, "3", "Input should be a valid integer"),
-        (float, float("nan"), "Input should be a valid number"),
-        (float, float("-inf"), "Input should be a valid number"),
-        (list[float], [1.0, float("nan")], "[1]: Input should be a valid number"),
-        (dict[str, tuple[float, ...]], {"a": (float("inf"),)}, "a[0]: Input should be a valid number"),
-        (Reading, {"share": float("nan")}, "share: Input should be a valid number"),
+        (None, 5, "should be null (got integer)"),
+        (type(None), "", "should be null (got string)"),
+        (int | None, "3", "should be a valid integer (got string)"),
+        (float, float("nan"), "should be a valid number (got null)"),
+        (float, float("-inf"), "should be a valid number (got null)"),
+        (list[float], [1.0, float("nan")], "[1]: should be a valid number (got null)"),
+        (dict[str, tuple[float, ...]], {"a": (float("inf"),)}, "a[0]: should be a valid number (got null)"),
+        (Reading, {"share": float("nan")}, "share: should be a valid number (got null)"),
     ],
 )
 def test_a_value_of_another_type_is_a_failure_that_keeps_it(annotation: Any, value: Any, fault: str) -> None:
@@ -343,7 +346,7 @@ def test_the_schema_tells_the_names_that_are_sent_whatever_aliases_there_are(
 
 
 def test_a_dict_in_the_names_of_aliases_is_not_what_the_schema_tells() -> None:
-    assert declared(Item).fault({"itemName": "a"}) == "item_name: Field required"
+    assert declared(Item).fault({"itemName": "a"}) == "item_name: is required"
 
 
 def test_a_failed_or_suspended_result_is_not_checked() -> None:
@@ -366,7 +369,7 @@ def test_a_declared_type_wins_over_the_annotation() -> None:
         return {"total": 1}
 
     assert run(find.call()).error == (
-        "Tool 'find' returned a value that does not fit its declared output: number: Field required."
+        "Tool 'find' returned a value that does not fit its declared output: number: is required."
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from decimal import Decimal
 from enum import Enum
@@ -272,6 +273,51 @@ def json_type(value: object) -> str:
     return "null" if value is None else "object"
 
 
+# -- what pydantic says -----------------------------------------------------------------------------------------
+
+UNDECLARED = "is not declared"
+# What pydantic tells of the value after its rule.
+_ECHO = re.compile(r"[,:] (found|Invalid (last )?(symbol|byte))\b.*", re.DOTALL)
+
+
+def fault_of(error: Any, data: Any, undeclared: str = UNDECLARED) -> tuple[str, str]:
+    """Path and rule of one error of pydantic's; branches of unions are no steps of the path.
+
+    Args:
+        error: One of `ValidationError.errors()`.
+        data: The JSON value that was checked.
+        undeclared: What is said of a name at the root that nobody declared.
+
+    Since 0.1.
+    """
+    path: list[str | int] = []
+    here = data
+    last = len(error["loc"]) - 1
+    for i, step in enumerate(error["loc"]):
+        if isinstance(here, dict) and step in here:
+            here = cast("dict[Any, Any]", here)[step]
+        elif isinstance(here, list) and isinstance(step, int) and step < len(cast("list[Any]", here)):
+            here = cast("list[Any]", here)[step]
+        elif i != last or error["type"] != "missing":
+            continue
+        path.append(step)
+    return path_text(path), undeclared if last == 0 and error["type"] == "extra_forbidden" else _rule(error, here)
+
+
+def _rule(error: Any, value: Any) -> str:
+    if error["type"] == "missing":
+        return "is required"
+    if error["type"] == "extra_forbidden":
+        return UNDECLARED
+    if error["type"] == "json_invalid":  # valid, as we know by now
+        return "is nested too deeply"
+    if error["type"] == "union_tag_invalid":
+        return f"should have a tag among {error['ctx']['expected_tags']}"
+    text = _ECHO.sub("", str(error["msg"]))
+    text = text.removeprefix("Input ") if text.startswith("Input ") else text[:1].lower() + text[1:]
+    return f"{text} (got {json_type(value)})"
+
+
 # -- changes directed by the schema -----------------------------------------------------------------------------
 
 EXACT = "ferrule:exact"  # marks, in a schema made for `with_digits`, what a Decimal is read from
@@ -505,5 +551,5 @@ def _faults_of(error: Any) -> list[tuple[str, str]]:
     if isinstance(missing, str):
         return [(path_text([*path, missing]), "is required")]
     if isinstance(unexpected, list):
-        return [(path_text([*path, name]), "is not declared") for name in cast("list[Any]", unexpected)[:MAX_FAULTS]]
+        return [(path_text([*path, name]), UNDECLARED) for name in cast("list[Any]", unexpected)[:MAX_FAULTS]]
     return [(path_text(path), f"{error.message} (got {json_type(error.instance)})")]

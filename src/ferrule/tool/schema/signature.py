@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-import re
 import types
 import warnings
 from collections.abc import Callable, Mapping, Set
@@ -35,7 +34,7 @@ from ferrule.tool.schema.annotation import (
     readable,
     refuse_streams,
 )
-from ferrule.tool.schema.arguments import EXACT, Fault, json_type, path_text, refuse_taken, with_digits
+from ferrule.tool.schema.arguments import EXACT, UNDECLARED, Fault, fault_of, refuse_taken, with_digits
 from ferrule.tool.schema.docstring import About, parse_docstring
 from ferrule.tool.schema.fillable import refuse_unfillable
 from ferrule.tool.schema.flag import flag_schema, is_flag
@@ -104,46 +103,11 @@ class Signature:
                 refuse_taken(self.taken, self._parsed(source))
             return found
         data = self._parsed(text)  # says what and where, if it is the JSON that is wrong
-        raise Fault(_fault(e, data, self.undeclared) for e in errors)
+        raise Fault(fault_of(e, data, self.undeclared) for e in errors)
 
     def _parsed(self, text: str | bytes) -> Any:
         """The JSON value, read strictly."""
         return parse(text, exact=self.exact is not None)
-
-
-def _fault(error: Any, data: Any, undeclared: str) -> tuple[str, str]:
-    """Path and rule of one error; branches of unions are no steps of the path."""
-    path: list[str | int] = []
-    here = data
-    last = len(error["loc"]) - 1
-    for i, step in enumerate(error["loc"]):
-        if isinstance(here, dict) and step in here:
-            here = cast("dict[Any, Any]", here)[step]
-        elif isinstance(here, list) and isinstance(step, int) and step < len(cast("list[Any]", here)):
-            here = cast("list[Any]", here)[step]
-        elif i != last or error["type"] != "missing":
-            continue
-        path.append(step)
-    return path_text(path), undeclared if last == 0 and error["type"] == "extra_forbidden" else _rule(error, here)
-
-
-_UNDECLARED = "is not declared"
-# What pydantic tells of the value after its rule.
-_ECHO = re.compile(r"[,:] (found|Invalid (last )?(symbol|byte))\b.*", re.DOTALL)
-
-
-def _rule(error: Any, value: Any) -> str:
-    if error["type"] == "missing":
-        return "is required"
-    if error["type"] == "extra_forbidden":
-        return _UNDECLARED
-    if error["type"] == "json_invalid":  # valid, as we know by now
-        return "is nested too deeply"
-    if error["type"] == "union_tag_invalid":
-        return f"should have a tag among {error['ctx']['expected_tags']}"
-    text = _ECHO.sub("", str(error["msg"]))
-    text = text.removeprefix("Input ") if text.startswith("Input ") else text[:1].lower() + text[1:]
-    return f"{text} (got {json_type(value)})"
 
 
 # -- reading a function -----------------------------------------------------------------------------------------
@@ -475,7 +439,7 @@ def read_type(annotation: Any, name: str) -> tuple[Signature, bool]:
             made = _describe({"result": annotation}, {}, "Result", None)
     except Exception as error:  # whatever the annotation's own hooks raise
         raise ToolDefinitionError(f"{name} cannot be described as JSON: {first_sentence(error)}") from error
-    read = Signature(made.schema, made.validator, (), "", annotation, True, exact=made.exact, undeclared=_UNDECLARED)
+    read = Signature(made.schema, made.validator, (), "", annotation, True, exact=made.exact, undeclared=UNDECLARED)
     return read, wrapped
 
 
