@@ -88,12 +88,12 @@ class Attempts:
                 await SLOTS.take(tool)
             try:
                 call = self._command.call
-                frozen = changed(self._text, call.arguments)
-                requested = None if run.journal.volatile else digest_of_arguments(call.arguments)
+                frozen, volatile = changed(self._text, call.arguments), run.journal.volatile
+                requested = None if volatile else digest_of_arguments(call.arguments)
                 run.journal.append("tool.intended", run.path + op, call.name, attempt, frozen, requested)
                 if run.listener is not None:
                     run.say("tool_call", op, call)
-                if not run.journal.volatile and tool.effect != "read":
+                if not volatile and tool.effect != "read":
                     await run.journal.durable()
                 if tool.runs == "run":
                     child = cast("Any", tool)
@@ -242,7 +242,7 @@ class Attempts:
         answers, state = self._memory()
 
         def progress(value: Any) -> None:
-            run.emit_from_anywhere(Event("tool_progress", op, call=call, value=value))
+            _emit(run, Event("tool_progress", op, call=call, value=value))
 
         return Context(
             run_id=run.info.run_id,
@@ -255,6 +255,18 @@ class Attempts:
             variables=run.variables,
             on_progress=progress if run.listener is not None else None,
         )
+
+
+def _emit(run: Driver, event: Event) -> None:
+    """Tell the listener of a run, from whatever thread."""
+    try:
+        here = asyncio.get_running_loop() is run.loop
+    except RuntimeError:
+        here = False
+    if here:
+        run.emit(event)
+    elif not run.loop.is_closed():
+        run.loop.call_soon_threadsafe(run.emit, event)
 
 
 def changed(text: str | bytes, asked: str) -> str | None:

@@ -188,18 +188,18 @@ def _hook_failed(point: str, error: Exception) -> ModelResponse:
 
 async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> ModelResponse:
     model: Model = command.model
-    requested = None if run.journal.volatile else digest_of_request(command.request)
     lost: Usage | None = None  # by an answer that is asked for again
-    found = run.found.pop(command.op, None) if run.found else None
-    before = 0 if found is None else found.attempt  # by processes that ended meanwhile
+    before = _asked_before(run, command) if run.found else 0
     attempt = 1
-    if before:
-        run.emit(Event("restarted", command.op))
     try:
         while True:
-            run.journal.append("model.intended", run.path + command.op, before + attempt, model.name, requested)
-            if run.journal.behind > BEHIND:  # nothing had to be waited for: others have a turn, the heartbeat too
-                await asyncio.sleep(0)
+            if run.journal.volatile:
+                run.journal.append("model.intended", run.path + command.op, before + attempt, model.name)
+            else:
+                requested = digest_of_request(command.request)
+                run.journal.append("model.intended", run.path + command.op, before + attempt, model.name, requested)
+                if run.journal.behind > BEHIND:  # nothing had to be waited for: others have a turn, the heartbeat too
+                    await asyncio.sleep(0)
             if run.listener is not None:
                 run.say("step", command.op)
             heard = run.heard
@@ -234,6 +234,15 @@ async def _answer(run: Driver, command: CallModel, request: ModelRequest) -> Mod
         if lost is not None:
             run.info.spend(lost)
         raise
+
+
+def _asked_before(run: Driver, command: CallModel) -> int:
+    """How often the model was asked by processes that ended meanwhile; whoever listens hears that it is asked again."""
+    found = run.found.pop(command.op, None)
+    if found is None or not found.attempt:
+        return 0
+    run.emit(Event("restarted", command.op))
+    return found.attempt
 
 
 def _with_lost(response: ModelResponse, lost: Usage) -> ModelResponse:

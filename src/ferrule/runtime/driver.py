@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
 from types import CoroutineType
@@ -213,12 +214,14 @@ class Driver:
         """
         if self._cancelled_by is None:
             self._cancelled_by = by
-            if self._task is not None:
-                self._task.cancel()
+            self._interrupt()
 
     def leave(self) -> None:
         """Stop here, with nothing said of it: another process goes on from the records."""
         self._leaving = True
+        self._interrupt()
+
+    def _interrupt(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
@@ -228,9 +231,10 @@ class Driver:
 
         A durable one is, whenever its task is cancelled and nobody has said that the run should be: as its loop ends.
         """
-        if self._leaving or self._outer is not None:
-            return self._leaving or (self._outer is not None and self._outer.leaving)
-        return not self.journal.volatile and self._cancelled_by is None and self._is_told()
+        if self._outer is not None:
+            return self._leaving or self._outer.leaving
+        left = not self.journal.volatile and self._cancelled_by is None and self._is_told()
+        return self._leaving or left
 
     @property
     def cancelled_by(self) -> str | None:
@@ -406,10 +410,13 @@ class Driver:
             usage: What an answer consumed.
         """
         told = event((type, self.path + op, self.journal.seq, "", call, result, None, usage, None))
-        if self.journal.volatile:  # as `emit` does, for what happens several times in each turn
-            self._tell(told)
-        else:
+        if not self.journal.volatile:
             self.journal.once_durable(partial(self._tell, told))
+            return
+        try:  # as `_tell` does, for what happens several times in each turn
+            self.listener(told)  # pyright: ignore[reportOptionalCall] - whoever calls this has looked
+        except (Exception, asyncio.CancelledError):
+            self._log_listener()
 
     def emit(self, event: Event) -> None:
         """Tell the listener, once every record so far is durable: what is transient does not overtake a record.
@@ -430,22 +437,10 @@ class Driver:
         try:
             self.listener(event)
         except (Exception, asyncio.CancelledError):  # whoever listens must not decide how the run ends
-            logging.getLogger("ferrule.run").exception("a listener to run %s raised", self.info.run_id)
+            self._log_listener()
 
-    def emit_from_anywhere(self, event: Event) -> None:
-        """Tell the listener, from whatever thread.
-
-        Args:
-            event: What happened.
-        """
-        try:
-            here = asyncio.get_running_loop() is self.loop
-        except RuntimeError:
-            here = False
-        if here:
-            self.emit(event)
-        elif not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self.emit, event)
+    def _log_listener(self) -> None:
+        logging.getLogger("ferrule.run").exception("a listener to run %s raised", self.info.run_id)
 
     # -- what dispatch asks for ---------------------------------------------------------------------------------
 
@@ -502,9 +497,7 @@ class Driver:
         """End what is in flight; it gets a grace to end by itself."""
         self._ended = True
         tasks: list[asyncio.Task[Any]] = []
-        for task in self._flying.values():
-            if task is None:  # its first step ended the process
-                continue
+        for task in filter(None, self._flying.values()):  # None is one whose first step ended the process
             if not task.done():
                 tasks.append(task)
                 task.cancel()
@@ -524,9 +517,9 @@ class Driver:
         for op, attempt in self._foreign.items():
             if op in calls:
                 self.effects.begin(op, None)
-            else:
-                doubt = unknown("The call was begun by another version of the code")
-                self.journal.append("tool.settled", self.path + op, doubt, attempt)
+                continue
+            doubt = unknown("The call was begun by another version of the code")
+            self.journal.append("tool.settled", self.path + op, doubt, attempt)
         return await self._cancel([c for c in commands if type(c) is not CallTool], former=calls)
 
     async def _cancel(self, commands: Sequence[Command] = (), former: Collection[str] = ()) -> Finish:
@@ -534,12 +527,11 @@ class Driver:
 
         Of `former` calls, made by a process that is gone, nothing goes on here.
         """
-        for grace in (GRACE, LAST_GRACE):
-            try:
-                await self._let_go(grace)
-                break
-            except asyncio.CancelledError:  # once more, by somebody who waits no longer
-                continue
+        try:
+            await self._let_go()
+        except asyncio.CancelledError:  # once more, by somebody who waits no longer
+            with suppress(asyncio.CancelledError):
+                await self._let_go(LAST_GRACE)
         by, todo = self.cancelled_by or "", deque[Command]()
         if not self._told:
             todo.extend(self.machine.on(Completion("", self.journal.append("cancel.requested", by), Cancelled(by))))
@@ -567,16 +559,13 @@ class Driver:
         if type(command) is CallModel:
             error = ModelError("the request was cancelled", provider=command.model.name)
             return ModelResponse(ModelMessage(), "error", error=error)
-        if type(command) is StartRun:
-            return RunResult("", "cancelled", reason="cancelled")
-        return None
+        return RunResult("", "cancelled", reason="cancelled") if type(command) is StartRun else None
 
     def _goes_on(self, command: Any) -> bool:
         """Whether the body of a call that was stopped may have its effect yet."""
-        if runs_of(command) == "thread":
-            return True
         task = self._flying.get(command.op)
-        return task is not None and not task.done() and task is not asyncio.current_task()
+        awaited = task is not None and not task.done() and task is not asyncio.current_task()
+        return awaited or runs_of(command) == "thread"
 
     async def _result(self, finish: Finish) -> RunResult[Any]:
         machine = self.machine

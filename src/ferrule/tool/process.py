@@ -580,10 +580,9 @@ def _outcome(tool: FunctionTool[..., Any], done: Completed) -> Outcome:
     if "error" in found:
         code, name, text = found["error"]
         return Outcome(None, (code, name, text), False, "unproven" in found)
-    declared = _returns(tool)
-    value = restore(found["value"], annotation=declared)
+    value = restore(found["value"], annotation=_returns(tool))
     if "result" in found:
-        value = replace(restore(found["result"], annotation=declared), value=value)
+        value = replace(restore(found["result"]), value=value)
     return Outcome(value, None, False)
 
 
