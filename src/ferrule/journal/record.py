@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from ferrule.errors import StoreError
-from ferrule.strict_json import Load, Spill, dumps, parse, restore, typed_fields
+from ferrule.strict_json import Load, Spill, dumps, reread, restore, typed_fields
 
 RecordType = Literal[
     "run.started", "run.taken", "hook.returned", "model.intended", "model.responded", "tool.intended", "tool.settled",
@@ -106,7 +106,8 @@ def read(run_id: str, seq: int, type: str, v: int, at: float, body: bytes, load:
             "Read it with that one."
         )
     try:
-        facts = restore(parse(body), load=load)
-    except ValueError as error:
+        told: dict[str, Any] = reread(body)
+        facts = {k: restore(v, load=load) if isinstance(v, (dict, list)) else v for k, v in told.items()}
+    except (ValueError, AttributeError) as error:
         raise StoreError(f"record {seq} of run {run_id} ({type}) is damaged. Restore the store.") from error
     return Record(run_id, seq, type, at, facts, v)  # pyright: ignore[reportArgumentType] - it is in FACTS

@@ -263,9 +263,9 @@ def _unfit(response: Any) -> str | None:
     if wrong is not None:
         return wrong
     calls: Any = message.calls
-    if not isinstance(calls, (tuple, list)):
+    if not isinstance(message.calls, (tuple, list)):
         return f"its calls are {type(calls).__name__}, not a tuple"
-    for call in cast("tuple[Any, ...]", calls) if calls else ():
+    for call in calls:
         if not isinstance(call, Call) or type(call.name) is not str or type(call.arguments) is not str:
             return "its calls must be Call objects, with a name and with arguments as JSON text"
     return None

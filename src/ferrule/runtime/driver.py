@@ -262,6 +262,7 @@ class Driver:
         return None
 
     async def _drive(self, commands: Sequence[Command]) -> Finish:
+        task: Any = self._task
         while True:
             # An async body may ignore its deadline, and a run inside must end by itself when this one is cancelled:
             # these have a task of their own even when nothing else goes on.
@@ -277,10 +278,10 @@ class Driver:
                     try:
                         outcome = await outcome
                     except asyncio.CancelledError:
-                        if self._is_told():
+                        if task.cancelling() > self._before:
                             raise
                         outcome = self._stopped(command)  # raised by the application's code, and nobody's wish
-                    if self._is_told():
+                    if task.cancelling() > self._before:
                         self._done.append((command, outcome))
                         raise asyncio.CancelledError
             else:

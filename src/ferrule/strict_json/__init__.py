@@ -21,7 +21,7 @@ from ferrule.strict_json._shape import (
     made_of_fields,
     register,
 )
-from ferrule.strict_json._text import clean, dumps, parse
+from ferrule.strict_json._text import clean, dumps, parse, reread
 from ferrule.strict_json._walk import MAX_BYTES, MAX_DEPTH, Spill, plain, text_of, typed, typed_fields
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "parse",
     "plain",
     "register",
+    "reread",
     "restore",
     "text_of",
     "typed",

@@ -105,6 +105,23 @@ def parse(text: str | bytes, *, exact: bool = False) -> Any:
     raise problem  # not in a handler: what was caught holds the text
 
 
+def reread(data: bytes) -> Any:
+    """Read what `dumps` wrote of a value made by `typed`: as `parse` does, in a fraction of its time.
+
+    Args:
+        data: JSON in UTF-8, with no key twice in an object and no integer beyond 64 bits.
+
+    Raises:
+        JSONSyntaxError: It is damaged.
+
+    Since 0.1.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:  # nested beyond its bound, or damaged, and then this says where
+        return parse(data)
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
