@@ -263,7 +263,7 @@ def _unfit(response: Any) -> str | None:
     if wrong is not None:
         return wrong
     calls: Any = message.calls
-    if not isinstance(message.calls, (tuple, list)):
+    if not isinstance(message.calls, (tuple, list)):  # pyright: ignore[reportUnnecessaryIsInstance]
         return f"its calls are {type(calls).__name__}, not a tuple"
     for call in calls:
         if not isinstance(call, Call) or type(call.name) is not str or type(call.arguments) is not str:
