@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-NAMES = ("imports", "schemas", "calls", "strict_json_total", "store_append", "parked_runs")
+NAMES = ("imports", "schemas", "calls", "strict_json_total", "store_append", "parked_runs", "processes")
 
 
 def main(wanted: list[str]) -> None:
