@@ -265,8 +265,8 @@ class AgentLoop:
         self._requests += 1
         if response.usage is not None:
             self._usage = self._usage + response.usage
-        elif response.finish != "error":
-            self._untold = True
+        elif response.finish != "error" or _has_said(response.message):
+            self._untold = True  # an error instead of an answer consumed nothing, one in the middle of it did
         if self._after is not None:  # cancelled meanwhile
             return (self._after,)
         finish = response.finish
@@ -454,6 +454,10 @@ class AgentLoop:
         self._queue.clear()
         given = ToolResult.failed("Not executed: the run was cancelled.", code="not_executed")
         return [CallTool(c.op, c.call, c.tool, given) for c in waiting]
+
+
+def _has_said(message: ModelMessage) -> bool:
+    return bool(message.text or message.calls or message.reasoning)
 
 
 def _left(limit: Any, used: float) -> Any:

@@ -85,6 +85,8 @@ def carry(
     kind, mime = read("type"), bare(read("mimeType"))
     column = "pdf" if kind == "file" and mime == "application/pdf" else kind
     source = "data" if read("data") is not None else "url"
+    if read("data") == "":
+        return Carry("placeholder")  # every API refuses a part of no bytes, and with it the whole request
     if kind == "file" and mime.startswith(_TEXTS) and api == "anthropic" and source == "data":
         # a document block of plain text
         return Carry("native" if place == "user" or capabilities.tool_media else "relocated")

@@ -313,6 +313,8 @@ async def _with_data(
 
 def _with_content(part: Part, got: Part) -> Part:
     """The part with what its URL gave, if that is what the part says it is: a login page is no image."""
+    if not got.data:
+        raise FetchError(f"the URL of the {part.type} part gave no bytes.")
     found, declared = got.mimeType or "", part.mimeType or ""
     fits = {"image": ("image/",), "audio": ("audio/", "video/")}.get(part.type, ("application/pdf",))
     if declared.startswith(fits) and not found.startswith((*fits, "application/octet-stream")):

@@ -407,7 +407,7 @@ async def _decided(
             return decided
         # What was agreed to is what runs: a hook may say so by giving it back, and nothing else.
         if decided is not None and not _same(decided[0], values):
-            return _denied_by_hook(tool, "refused the arguments that were approved")
+            return _denied_by_hook(tool, "changed the arguments that were approved")
     return await _attempts(run, command, tool, hooks, values, text, edited if before is None else before).settle()
 
 

@@ -10,7 +10,21 @@ from typing import Any
 import pytest
 from tests.clock import run
 
-from ferrule import Agent, Answer, Hooks, Limits, Request, RunInfo, Session, ToolResult, UsageError, pending, tool
+from ferrule import (
+    Agent,
+    Answer,
+    Hooks,
+    Limits,
+    ModelError,
+    Priced,
+    Request,
+    RunInfo,
+    Session,
+    ToolResult,
+    UsageError,
+    pending,
+    tool,
+)
 from ferrule.message import Call, ModelMessage, ToolMessage, Usage, user
 from ferrule.provider.base import ModelRequest, ModelResponse
 from ferrule.testing import ScriptedModel, call
@@ -86,6 +100,23 @@ def test_no_word_where_a_value_is_due_is_no_success() -> None:
 def test_a_cost_that_is_no_number_keeps_no_limit() -> None:
     dear = ModelResponse(ModelMessage(calls=(PAY,)), "tool_calls", Usage(1, 1, cost=float("nan")))
     result = Agent("a", ScriptedModel([dear] * 3), tools=[pay], limits=Limits(cost=1)).run_sync("go")
+    assert (result.status, result.reason, result.usage.requests) == ("incomplete", "cost", 1)
+
+
+@pytest.mark.parametrize(("said", "cost"), [("half", None), ("", 2e-5)])
+def test_an_answer_that_failed_in_the_middle_has_a_cost_that_nobody_knows(said: str, cost: float | None) -> None:
+    down = ModelError("down", provider="p")
+    failed = ModelResponse(ModelMessage(said), "error", error=down)
+    other = Priced(ScriptedModel([ModelResponse(ModelMessage("ok"), usage=Usage(10, 10))]), input=1, output=1)
+    agent = Agent("a", Priced(ScriptedModel([failed]), input=1, output=1), fallback=[other])
+    result = agent.run_sync("go")
+    assert (result.status, result.usage.cost) == ("done", cost)
+
+
+def test_a_limit_on_cost_ends_a_run_of_which_an_answer_failed_in_the_middle() -> None:
+    failed = ModelResponse(ModelMessage("half"), "error", error=ModelError("down", provider="p"))
+    models = [Priced(ScriptedModel([turn]), input=1, output=1) for turn in (failed, "never asked")]
+    result = Agent("a", models[0], fallback=models[1:], limits=Limits(cost=1)).run_sync("go")
     assert (result.status, result.reason, result.usage.requests) == ("incomplete", "cost", 1)
 
 

@@ -814,6 +814,11 @@ def test_a_url_inside_is_refused_before_anything_is_sent() -> None:
             "the URL of a part cannot be read: the URL of the image part gave text/html and not image/png.",
             False,
         ),
+        (
+            Answer(200, {"content-type": "image/png"}),
+            "the URL of a part cannot be read: the URL of the image part gave no bytes.",
+            False,
+        ),
     ],
 )
 def test_a_url_of_the_caller_that_gives_no_such_part_is_an_error(reply: Answer, reason: str, retryable: bool) -> None:

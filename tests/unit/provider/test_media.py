@@ -232,3 +232,16 @@ def test_a_media_type_is_sent_in_small_letters_and_without_parameters(api: str) 
 
 def test_every_api_has_a_row() -> None:
     assert {cell.wire for cell in CELLS} == set(EVERY_WIRE)
+
+
+@pytest.mark.parametrize("part", [*PARTS.values(), file(b"", mime_type="text/plain")], ids=lambda p: p.mimeType)
+@pytest.mark.parametrize("api", EVERY_WIRE)
+def test_a_part_of_no_bytes_never_reaches_an_api_which_would_refuse_the_request(api: str, part: Part) -> None:
+    empty = replace(part, data="")
+    with pytest.raises(UnsupportedPartError):
+        sent(api, [user(["Look.", empty])])
+    body = sent(api, [user("Look."), ModelMessage(calls=(CALL,)), ToolMessage(CALL, "made", parts=(to_dict(empty),))])[
+        1
+    ]
+    assert [s.way for s in body.sent] == ["placeholder"]
+    assert b"0 bytes" in body.json
