@@ -134,41 +134,59 @@ def test_a_run_whose_bytes_are_gone_is_shown_with_what_they_were_and_can_be_move
     asyncio.run(main())
 
 
-def test_a_run_whose_arguments_are_gone_stays_what_it_was_and_is_not_forked_after_them() -> None:
+@tool(effect="once")
+def write(text: str) -> str:
+    """Write."""
+    return f"{len(text)} written"
+
+
+class Report(BaseModel):
+    text: str
+
+
+LONG = {"text": "z" * 60_000}
+INNER = Agent("inner", script([call("write", LONG)], "inner done"), tools=[write])
+
+
+@pytest.mark.parametrize(
+    ("agent", "output", "is_compared"),
+    [
+        (Agent("flat", script([call("write", LONG)], "done"), tools=[write]), "done", True),
+        (
+            Agent("outer", script([call("inner", {"input": LONG["text"]})], "done"), tools=[INNER.as_tool()]),
+            "done",
+            False,
+        ),
+        (
+            Agent("typed", script([call("write", LONG)], dumps(LONG).decode()), tools=[write], output=Report),
+            "no longer kept",
+            False,
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_run_whose_arguments_are_gone_stays_what_it_was_and_is_not_forked_after_them(
+    agent: Agent[Any, Any], output: str, is_compared: bool, tmp_path: Path
+) -> None:
     """Neither is the code to blame, nor is a text about bytes taken for them."""
-
-    @tool(effect="once")
-    def write(text: str) -> str:
-        """Write."""
-        return f"{len(text)} written"
-
-    class Report(BaseModel):
-        text: str
-
-    long = {"text": "z" * 60_000}
-    inner = Agent("inner", script([call("write", long)], "inner done"), tools=[write])
-    agents = [
-        Agent("flat", script([call("write", long)], "done"), tools=[write]),
-        Agent("outer", script([call("inner", {"input": "q" * 60_000})], "done"), tools=[inner.as_tool()]),
-        Agent("typed", script([call("write", long)], dumps(long).decode()), tools=[write], output=Report),
-    ]
-    made = App(agents=agents, store=MemoryStore())
+    made = App(agents=[agent], store=SqliteStore(tmp_path / "runs.db"))
 
     async def main() -> None:
         async with made.working(takes=False) as worker:
-            for agent in agents:
-                before = await made.run(agent.name, "go")
-                assert (await sweep(made.store, Retention(blobs_older_than=0.0), now=4e9)).blobs > 0
-                after = await worker.result(before.run_id)
-                assert (after.status, after.error, len(after.messages)) == ("done", None, len(before.messages))
-                assert after.output == before.output or "no longer kept" in after.output
-                with pytest.raises(UsageError, match="large bytes of its record 3 are no longer kept"):
-                    await made.fork(before.run_id, before="t1.0")
-                assert (await made.fork(before.run_id, at=1)).output == before.output
-                try:
-                    assert not (await made.replay(before.run_id)).blocks
-                except UsageError as error:
-                    assert "cannot be compared" in str(error)
+            before = await made.run(agent.name, "go")
+            run_id = before.run_id
+            assert (await sweep(made.store, Retention(blobs_older_than=0.0), now=4e9)).blobs > 0
+            after = await worker.result(run_id)
+            assert (after.status, after.error, len(after.messages)) == ("done", None, len(before.messages))
+            assert output in after.output
+            if is_compared:
+                assert (await made.replay(run_id)).differences == ()
+            else:
+                with pytest.raises(UsageError, match="cannot be compared: bytes of its record 3 are no longer kept"):
+                    await made.replay(run_id)
+            with pytest.raises(UsageError, match="large bytes of its record 3 are no longer kept"):
+                await made.fork(run_id, before="t1.0")
+            assert (await made.fork(run_id, at=1)).output == before.output
 
     asyncio.run(main())
 
