@@ -433,10 +433,10 @@ class Worker:
         except NonDeterminism as error:  # one that is over stays what it was
             status = "blocked" if entry.state == "suspended" else entry.state
             if records[-1].type == "run.settled" and await self.lost(run_id) is not None:  # it is not the code
-                heard = list(machine.messages)
+                heard: list[Any] = list(machine.messages)
                 while heard and not isinstance(heard[-1], ModelMessage):  # said to a text about bytes, and never sent
                     heard.pop()
-                output = heard[-1].text if heard else ""
+                output: str = heard[-1].text if heard else ""
                 return RunResult(run_id, status, output, usage=machine.usage, messages=heard)
             return RunResult(run_id, status, error=str(error), reason="nondeterminism")
         notes = (r.body for r in records[::-1] if r.type == "note" and r.body["about"] == entry.state)
