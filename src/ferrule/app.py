@@ -199,7 +199,7 @@ class App:
             prompt: As for `Agent.run`.
             context: A JSON object about the run, kept with it.
             limits: In place of the agent's own.
-            idempotency_key: A second start with it gives the first run.
+            idempotency_key: A second start with it gives the first run, and goes on with it where nobody does.
             tags: Words to find the run by.
             deps: Live objects of this process; a run that goes on in another has those that the agent makes.
             on_request: Answers what the run asks, in this process.
@@ -247,7 +247,7 @@ class App:
             prompt: As for `run`.
             context: As for `run`.
             limits: As for `run`.
-            idempotency_key: As for `run`; of a run that was there before, only the result comes.
+            idempotency_key: As for `run`; of a run that goes on elsewhere or is over, only the result comes.
             tags: As for `run`.
             deps: As for `run`.
             on_request: As for `run`.
@@ -337,11 +337,15 @@ class App:
         """
         async with self.working(takes=False) as mine:
             records = await _records(mine, run_id)
+            lost = await mine.lost(run_id)
         agent = self.agent(records[0].body["definition"])
         if model is None and instructions is None:
             if options:
                 raise UsageError(f"{', '.join(options)} is for a replay with another model or instructions. Name one.")
-            return replay.replay(run_id, agent, records)
+            found = replay.replay(run_id, agent, records)
+            if found.blocks and lost is not None:
+                raise UsageError(f"run {run_id!r} cannot be compared: bytes of its record {lost} are no longer kept.")
+            return found
         other = agent.but(model=model, instructions=instructions)
         return await replay.rehearse(run_id, other, agent, records, **options)
 

@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from pydantic import BaseModel
 from tests.store.conftest import Make, unique_schema
 from tests.store.test_archive import DIGEST, answered, app, ended, file_of, opened, waiting
+from tests.unit.runtime.test_fork import script
 
+from ferrule import Agent, App, tool
 from ferrule.errors import UsageError
 from ferrule.journal.archive import import_run
 from ferrule.journal.retention import Retention, described, keep_to, read_size, read_span, sweep
 from ferrule.journal.sqlite import MemoryStore, SqliteStore
 from ferrule.journal.store import Batch, Held, NewRun, Row, State, Store
 from ferrule.strict_json import dumps, parse, restore, typed
+from ferrule.testing import call
 
 DAY = 86_400.0
 OVER = {"done", "incomplete", "failed", "cancelled"}
@@ -126,6 +130,63 @@ def test_a_run_whose_bytes_are_gone_is_shown_with_what_they_were_and_can_be_move
         assert parts[1:] == [  # the first is what the user said
             {"type": "text", "text": f"[image image/png: 66,680 bytes with SHA-256 {DIGEST}, no longer kept]"}
         ]
+
+    asyncio.run(main())
+
+
+@tool(effect="once")
+def write(text: str) -> str:
+    """Write."""
+    return f"{len(text)} written"
+
+
+class Report(BaseModel):
+    text: str
+
+
+LONG = {"text": "z" * 60_000}
+INNER = Agent("inner", script([call("write", LONG)], "inner done"), tools=[write])
+
+
+@pytest.mark.parametrize(
+    ("agent", "output", "is_compared"),
+    [
+        (Agent("flat", script([call("write", LONG)], "done"), tools=[write]), "done", True),
+        (
+            Agent("outer", script([call("inner", {"input": LONG["text"]})], "done"), tools=[INNER.as_tool()]),
+            "done",
+            False,
+        ),
+        (
+            Agent("typed", script([call("write", LONG)], dumps(LONG).decode()), tools=[write], output=Report),
+            "no longer kept",
+            False,
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_run_whose_arguments_are_gone_stays_what_it_was_and_is_not_forked_after_them(
+    agent: Agent[Any, Any], output: str, is_compared: bool, tmp_path: Path
+) -> None:
+    """Neither is the code to blame, nor is a text about bytes taken for them."""
+    made = App(agents=[agent], store=SqliteStore(tmp_path / "runs.db"))
+
+    async def main() -> None:
+        async with made.working(takes=False) as worker:
+            before = await made.run(agent.name, "go")
+            run_id = before.run_id
+            assert (await sweep(made.store, Retention(blobs_older_than=0.0), now=4e9)).blobs > 0
+            after = await worker.result(run_id)
+            assert (after.status, after.error, len(after.messages)) == ("done", None, len(before.messages))
+            assert output in after.output
+            if is_compared:
+                assert (await made.replay(run_id)).differences == ()
+            else:
+                with pytest.raises(UsageError, match="cannot be compared: bytes of its record 3 are no longer kept"):
+                    await made.replay(run_id)
+            with pytest.raises(UsageError, match="large bytes of its record 3 are no longer kept"):
+                await made.fork(run_id, before="t1.0")
+            assert (await made.fork(run_id, at=1)).output == before.output
 
     asyncio.run(main())
 

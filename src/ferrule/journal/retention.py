@@ -24,6 +24,7 @@ else:
 EVERY: Final = 3_600.0  # seconds between two looks of a worker
 _AT_ONCE: Final = 100  # runs of one transaction, so that nobody who writes waits for long
 _SPANS: Final = {"s": 1, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_GONE: Final = re.compile(r"\[[0-9,]+ bytes with SHA-256 [0-9a-f]{64}, no longer kept\]")
 _SIZES: Final = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -206,6 +207,17 @@ def described(body: bytes, gone: Collection[str]) -> bytes:
     Since 0.1.
     """
     return dumps(_described(parse(body), gone))
+
+
+def is_described(text: str) -> bool:
+    """Whether a text stands in the place of bytes that are gone.
+
+    Args:
+        text: Any text.
+
+    Since 0.1.
+    """
+    return _GONE.fullmatch(text) is not None
 
 
 def _described(value: Any, gone: Collection[str]) -> Any:

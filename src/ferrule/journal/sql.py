@@ -329,10 +329,12 @@ class SqlStore(Store):
         return await self._read(transaction.workers)
 
     @override
-    async def claim(self, worker: str, definitions: Sequence[str], limit: int, lease: float) -> list[Held]:
-        if not await self._read(lambda c: transaction.is_due(c, definitions, lease)):
+    async def claim(
+        self, worker: str, definitions: Sequence[str], limit: int, lease: float, run_id: str | None = None
+    ) -> list[Held]:
+        if not await self._read(lambda c: transaction.is_due(c, definitions, lease, run_id)):
             return []  # a look that finds nothing, as most do, holds up nobody who writes
-        return await self._write(lambda c: transaction.claim(c, worker, definitions, limit, lease))
+        return await self._write(lambda c: transaction.claim(c, worker, definitions, limit, lease, run_id))
 
     @override
     async def release(self, held: Held) -> None:

@@ -462,7 +462,9 @@ class Store(Keeping, Protocol):
         """Who is enlisted: seconds since the last beat, and what they said of themselves."""
         ...
 
-    async def claim(self, worker: str, definitions: Sequence[str], limit: int, lease: float) -> list[Held]:
+    async def claim(
+        self, worker: str, definitions: Sequence[str], limit: int, lease: float, run_id: str | None = None
+    ) -> list[Held]:
         """Take runs that are due.
 
         Those are: running, and held by nobody alive; parked with mail or past their `due`; blocked with a letter
@@ -475,6 +477,7 @@ class Store(Keeping, Protocol):
             definitions: Names of what it can run.
             limit: At most so many.
             lease: Seconds without a beat after which a holder counts as dead that did not say its own.
+            run_id: Only this run; None for any.
         """
         ...
 

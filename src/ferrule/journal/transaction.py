@@ -306,7 +306,9 @@ def workers(c: Connection) -> dict[str, tuple[float, dict[str, Any]]]:
     return {worker: (max(0.0, now - beaten), parse(about)) for worker, about, beaten in c.run("workers")}
 
 
-def claim(c: Connection, worker: str, definitions: Sequence[str], limit: int, lease: float) -> list[Held]:
+def claim(
+    c: Connection, worker: str, definitions: Sequence[str], limit: int, lease: float, only: str | None = None
+) -> list[Held]:
     """As `Store.claim`.
 
     Args:
@@ -315,13 +317,14 @@ def claim(c: Connection, worker: str, definitions: Sequence[str], limit: int, le
         definitions: What it can run.
         limit: At most so many.
         lease: Seconds without a beat after which a holder counts as dead that did not say its own.
+        only: This run and no other.
 
     Since 0.1.
     """
     c.run("lock_claims")
     now = c.now()
     taken: list[Held] = []
-    for run_id, epoch, seq, takeovers, former in c.run("due", text(definitions), lease, now, limit):
+    for run_id, epoch, seq, takeovers, former in c.run("due", text(definitions), lease, now, limit, only):
         held = Held(run_id, epoch + 1, seq + 1, takeovers + 1)
         # Its holder may have let it end, or gone on, since it was looked at.
         if c.change("take", worker, held.seq, now, run_id, epoch, seq):
@@ -333,17 +336,18 @@ def claim(c: Connection, worker: str, definitions: Sequence[str], limit: int, le
     return taken
 
 
-def is_due(c: Connection, definitions: Sequence[str], lease: float) -> bool:
+def is_due(c: Connection, definitions: Sequence[str], lease: float, only: str | None = None) -> bool:
     """Whether there is anything to claim; takes nothing, and so needs no transaction that writes.
 
     Args:
         c: A connection.
         definitions: As for `claim`.
         lease: As for `claim`.
+        only: As for `claim`.
 
     Since 0.1.
     """
-    return bool(c.run("due", text(definitions), lease, c.now(), 1))
+    return bool(c.run("due", text(definitions), lease, c.now(), 1, only))
 
 
 def release(c: Connection, held: Held) -> None:

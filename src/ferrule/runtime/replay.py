@@ -21,9 +21,10 @@ from ferrule.runtime.digest import digest_of_request, equal_arguments
 from ferrule.runtime.driver import Driver, Listener
 from ferrule.runtime.info import RunInfo, new_run_id
 from ferrule.runtime.outcome import RunResult
-from ferrule.runtime.recovery import Found, Recovered, is_end, machine_inside, recover
+from ferrule.runtime.recovery import Found, Recovered, check_open, is_end, machine_inside, recover
 
 OnMiss = Literal["stop", "read"]
+_ENDS = ("run.settled", "cancel.requested")  # after these a run only has to end
 
 
 class Divergence(NamedTuple):
@@ -114,6 +115,19 @@ class Seen:
     commanded: dict[str, int] = field(default_factory=dict[str, int])
     settled: list[tuple[CallTool, Any]] = field(default_factory=list[tuple[CallTool, Any]])
 
+    @property
+    def blocks(self) -> bool:
+        """Whether one of the differences does."""
+        return any(found.blocks for found in self.differences)
+
+    def differ(self, error: NonDeterminism) -> None:
+        """Keep a difference that blocks.
+
+        Args:
+            error: What tells of it.
+        """
+        self.differences.append(Divergence(error.seq, error.op, error.recorded, error.now))
+
     def until_blocked(self) -> tuple[Divergence, ...]:
         """The differences in order, up to the first that blocks; of those that do not, each kind once."""
         told: dict[tuple[str, str], Divergence] = {}
@@ -134,7 +148,14 @@ def replay(run_id: str, definition: Definition, records: Sequence[Record]) -> Re
 
     Since 0.1.
     """
-    return Replay(run_id, len(records), feed(definition, records).until_blocked())
+    seen = feed(definition, records)
+    if not (seen.blocks or any(record.type in _ENDS for record in records)):  # as whoever goes on with it looks first
+        machine, started = definition.machine(records[0].body.get("options") or {}), records[0]
+        try:
+            check_open(recover(machine, machine.start(started.body["input"], started.at), records), records)
+        except NonDeterminism as error:
+            seen.differ(error)
+    return Replay(run_id, len(records), seen.until_blocked())
 
 
 def feed(definition: Definition, records: Sequence[Record]) -> Seen:
@@ -174,13 +195,13 @@ def _feed(
     try:
         recover(machine, commands, records, path, watch=watch, into=told)
     except NonDeterminism as error:
-        seen.differences.append(Divergence(error.seq, error.op, error.recorded, error.now))
+        seen.differ(error)
     seen.commanded.update({path + op: max(seq, began) for op, seq in told.commanded.items()})
     for command, found in inside:
         try:
             within, first = machine_inside(command, found)
         except NonDeterminism as error:
-            seen.differences.append(Divergence(error.seq, error.op, error.recorded, error.now))
+            seen.differ(error)
         else:
             began = found.inside.seq if found.inside is not None else 1
             _feed(within, first, records, f"{path}{command.op}/", seen, began)

@@ -17,6 +17,7 @@ from ferrule.journal.retention import Retention, described, keep_to
 from ferrule.journal.store import Entry, Held, NewRun, Row, Store
 from ferrule.lazy import LazyModule
 from ferrule.machine import Definition, Finish
+from ferrule.message import ModelMessage
 from ferrule.runtime.answer import OnRequest
 from ferrule.runtime.driver import Driver, Listener
 from ferrule.runtime.fork import Edits, plan_fork, recorded_result, substitutes
@@ -253,18 +254,32 @@ class Worker:
         facts = (name, input, context or {}, options, self.id)
         new, first = self._new(name, facts, key, tags, run_id)
 
+        heard = on_event if stream is None else stream.put
+        live: dict[str, Any] = {"deps": deps, "on_request": on_request, "on_event": heard, "stream": stream}
+
         async def begin() -> asyncio.Task[RunResult[Any]] | str:
             created = await self._store.create(new, self.id)
             if isinstance(created, Entry):
                 return created.run_id
-            heard = on_event if stream is None else stream.put
-            return self._take(created, records=[first], deps=deps, on_request=on_request, on_event=heard, stream=stream)
+            return self._take(created, records=[first], **live)
 
         beginning = asyncio.create_task(begin())  # not undone halfway: a run that is there is driven
         self._starting.add(beginning)
         beginning.add_done_callback(self._starting.discard)
         begun = await asyncio.shield(beginning)
-        return await (self.result(begun) if isinstance(begun, str) else asyncio.shield(begun))
+        return await (self._again(begun, live) if isinstance(begun, str) else asyncio.shield(begun))
+
+    async def _again(self, run_id: str, live: Mapping[str, Any]) -> RunResult[Any]:
+        """The result of a run that was there before; where nobody drives it, as its process died, it goes on here."""
+        while run_id not in self._driving:
+            entry = await self._store.entry(run_id)
+            if entry is None or entry.state != "running":
+                break
+            if clock() < self._until:
+                for held in await self._store.claim(self.id, list(self._definitions), 1, self._lease, run_id):
+                    return await asyncio.shield(self._take(held, **live))
+            await asyncio.sleep(min(self._poll, 0.2))
+        return await self.result(run_id)
 
     async def leave(
         self,
@@ -371,6 +386,12 @@ class Worker:
         for op, (other, its) in (pins or {}).items():
             changes[op] = {"result": recorded_result(await self.records(other), its)}
         plan = plan_fork(self._definition(name), records, at=at, before=before, edits=changes)
+        lost = await self.lost(run_id)
+        if lost is not None and lost <= plan.at:
+            told = f"large bytes of its record {lost} are no longer kept, and no run can go on without them"
+            raise UsageError(
+                f"run {run_id!r} cannot be forked after record {plan.at}: {told}. Begin before that record."
+            )
         # Its first record is as old as that of the other run: what a machine made of that time, it makes again.
         facts = plan.facts(records[0], run_id, self.id)
         started = Row(1, "run.started", VERSION, records[0].at, written("run.started", facts))
@@ -411,6 +432,12 @@ class Worker:
                 check_open(told, records)
         except NonDeterminism as error:  # one that is over stays what it was
             status = "blocked" if entry.state == "suspended" else entry.state
+            if records[-1].type == "run.settled" and await self.lost(run_id) is not None:  # it is not the code
+                heard: list[Any] = list(machine.messages)
+                while heard and not isinstance(heard[-1], ModelMessage):  # said to a text about bytes, and never sent
+                    heard.pop()
+                output: str = heard[-1].text if heard else ""
+                return RunResult(run_id, status, output, usage=machine.usage, messages=heard)
             return RunResult(run_id, status, error=str(error), reason="nondeterminism")
         notes = (r.body for r in records[::-1] if r.type == "note" and r.body["about"] == entry.state)
         note = next(notes, dict[str, Any]())
@@ -452,6 +479,18 @@ class Worker:
             return found
 
         return [read(run_id, row.seq, row.type, row.v, row.at, row.body, load) for row in rows]
+
+    async def lost(self, run_id: str) -> int | None:
+        """The first record of a run of which retention has taken bytes; None where all are there.
+
+        Args:
+            run_id: The run.
+        """
+        for row in await self._store.rows(run_id):
+            for ref in _REF.findall(row.body):
+                if await self._store.blob(ref.decode()) is None:
+                    return row.seq
+        return None
 
     def _definition(self, name: str) -> Definition:
         definition = self._definitions.get(name)

@@ -86,7 +86,9 @@ class CrashingStore:
         """
         return await self._written(["run.started"], lambda: self._store.create(new, worker))
 
-    async def claim(self, worker: str, definitions: Sequence[str], limit: int, lease: float) -> list[Held]:
+    async def claim(
+        self, worker: str, definitions: Sequence[str], limit: int, lease: float, run_id: str | None = None
+    ) -> list[Held]:
         """Take runs as the other does, unless this is the point.
 
         Args:
@@ -94,8 +96,9 @@ class CrashingStore:
             definitions: What it can run.
             limit: At most so many.
             lease: Seconds without a beat after which a holder counts as dead.
+            run_id: Only this run.
         """
-        taken: list[Held] = await self._store.claim(worker, definitions, limit, lease)
+        taken: list[Held] = await self._store.claim(worker, definitions, limit, lease, run_id)
         if self._is_here(["run.taken"] * len(taken)) and self._point.when == "after":
             self._crash()
         return taken

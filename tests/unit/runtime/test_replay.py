@@ -397,10 +397,14 @@ def test_a_call_under_way_of_a_tool_that_is_gone_is_not_taken_for_one_that_was_n
         model = script([call("send")], "done")
         async with Worker(store, {"a": Agent("a", model, tools=[send])}) as worker:
             run_id = (await worker.run("a", RunInput(user("go")))).run_id
+            waits = await worker.records(run_id)
+        changed = Agent("a", model, tools=[look])
+        assert replay(run_id, changed, waits).blocks  # told beforehand
         await answered(store)
-        async with Worker(store, {"a": Agent("a", model, tools=[look])}, poll=0.001) as worker:
+        async with Worker(store, {"a": changed}, poll=0.001) as worker:
             worker.start()
             assert await until(store, run_id, "blocked") == "blocked"
+            assert replay(run_id, changed, await worker.records(run_id)).blocks
             assert "'t1.0' as tool 'send', and this code commands a refusal" in (await worker.result(run_id)).describe()
         async with Worker(store, {"a": Agent("a", model, tools=[send])}, poll=0.001) as worker:
             worker.start()

@@ -115,6 +115,25 @@ def test_a_run_that_cannot_be_written_is_let_go_of_and_taken_again() -> None:
     assert done == ["paid"]
 
 
+@pytest.mark.parametrize("dies", ["its process", "nobody began it"])
+def test_a_second_start_goes_on_with_a_run_that_nobody_drives_and_with_no_other(dies: str) -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await store.open()
+        async with Worker(store, {"a": agent(lambda: "paid")}, poll=0.001) as worker:
+            for run_id in ("wanted", "other"):
+                await worker.leave("a", RunInput(user("go")), run_id=run_id)
+            if dies == "its process":
+                await store.enlist("dead", {"lease": -1.0})
+                assert len(await store.claim("dead", ["a"], 2, 60.0)) == 2
+            async with asyncio.timeout(20):
+                result = await worker.run("a", RunInput(user("go")), run_id="wanted")
+        assert (result.run_id, result.output) == ("wanted", "done")
+        assert [entry.run_id for entry in await store.entries() if entry.state == "running"] == ["other"]
+
+    asyncio.run(main())
+
+
 def test_a_run_that_ends_its_process_each_time_is_blocked_as_poison_and_can_be_cancelled() -> None:
     async def main() -> None:
         store = MemoryStore()

@@ -117,7 +117,7 @@ WHERE pos IN (
     UNION SELECT pos FROM runs WHERE state = 'suspended' AND due <= ?3
     UNION SELECT runs.pos FROM mail JOIN runs ON runs.run_id = mail.run_id
     WHERE runs.state = 'suspended' OR (runs.state = 'blocked' AND mail.kind IN ('cancel', 'resume'))
-) AND definition IN (EACH(?1))
+) AND definition IN (EACH(?1)) AND run_id = COALESCE(CAST(?5 AS TEXT), run_id)
 ORDER BY pos LIMIT ?4 FOR UPDATE SKIP LOCKED
 
 -- name: now

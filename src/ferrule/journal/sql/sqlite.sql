@@ -115,5 +115,5 @@ WHERE pos IN (
     UNION SELECT pos FROM runs WHERE state = 'suspended' AND due IS NOT NULL AND due <= ?3
     UNION SELECT runs.pos FROM mail CROSS JOIN runs ON runs.run_id = mail.run_id
     WHERE runs.state = 'suspended' OR (runs.state = 'blocked' AND mail.kind IN ('cancel', 'resume'))
-) AND definition IN (EACH(?1))
+) AND definition IN (EACH(?1)) AND run_id = COALESCE(?5, run_id)
 ORDER BY pos LIMIT ?4
