@@ -240,6 +240,11 @@ class HeldJournal:
         """
         since = clock()
         self._hand_over()
+        await self._written()
+        if self._holder is not None:
+            self._holder.fence(since)
+
+    async def _written(self) -> None:
         last = self._last
         if last is not None:
             if not last.done():  # not awaited itself, nor shielded: that costs more than all else here
@@ -247,8 +252,6 @@ class HeldJournal:
                 self._waiters.append(waiter)
                 await waiter
             last.result()
-        if self._holder is not None:
-            self._holder.fence(since)
 
     async def quiet(self, holder: str | None, deadline: float) -> bool:
         """Wait until what a former holder began can no longer be going on.
@@ -274,7 +277,7 @@ class HeldJournal:
         Since 0.1.
         """
         self._write(status, due)
-        await self.durable()
+        await self._written()  # no effect follows from it: where the store took it, it holds, however late that was
 
     def _hand_over(self) -> None:
         if self._rows or self._letters:

@@ -208,7 +208,7 @@ class Worker:
             _, driver = self._driving.get(run_id, (None, None))
             if driver is not None:
                 driver.journal.forget(letter.id)
-                driver.cancel(parse(letter.body)["by"])
+                driver.cancel(parse(letter.body).get("by", ""))
 
     # -- driving ------------------------------------------------------------------------------------------------
 

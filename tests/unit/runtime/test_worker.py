@@ -78,6 +78,29 @@ def test_a_lease_that_was_over_since_the_record_was_begun_fences_though_it_has_b
     asyncio.run(main())
 
 
+def test_a_run_whose_end_is_stored_is_told_however_long_the_process_stood_still() -> None:
+    class Slow(MemoryStore):
+        """A store whose commit of a run's end outlasts the lease."""
+
+        def append(self, held: Held, batch: Batch) -> Any:
+            return self.late(held, batch) if batch.state == "done" else super().append(held, batch)
+
+        async def late(self, held: Held, batch: Batch) -> None:
+            await super().append(held, batch)
+            worker._until = 0.0  # pyright: ignore[reportPrivateUsage] - what a process finds that stood still
+
+    async def main() -> None:
+        nonlocal worker
+        store = Slow()
+        await store.open()
+        async with Worker(store, {"a": agent(lambda: "paid")}) as worker:
+            result = await worker.run("a", RunInput(user("go")))
+            assert (result.status, result.output) == ("done", "done")
+
+    worker: Any = None
+    asyncio.run(main())
+
+
 # -- letting go -------------------------------------------------------------------------------------------------
 
 
