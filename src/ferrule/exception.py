@@ -54,9 +54,20 @@ def describe_exception(error: BaseException) -> str:
     return "; ".join(lines)
 
 
+def quotable(text: str) -> str:
+    """A text that is not ours, as a failure may quote it: bounded, credentials taken out.
+
+    Args:
+        text: Any text.
+
+    Since 0.1.
+    """
+    return scrub(clean(text[: 2 * MAX_MESSAGE]))[:MAX_MESSAGE]
+
+
 def _one_line(error: BaseException) -> str:
     try:
-        message = scrub(clean(str(error)[: 2 * MAX_MESSAGE])).strip()[:MAX_MESSAGE]
+        message = quotable(str(error)).strip()
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # an exception whose __str__ raises is still worth its name

@@ -151,6 +151,11 @@ class Tool(ABC):
         super().__init_subclass__(**kwargs)
         given = {k: v for k in _CHECKS if not hasattr(v := getattr(cls, k, False), "__get__")}
         _check_declaration(cls.__name__, given)
+        if given.get("process") is True:
+            raise ToolDefinitionError(
+                f"class tool {cls.__name__!r} is given a context, which cannot follow into a process of its own. "
+                "Put @tool(process=True) on a function."
+            )
 
     @property
     @abstractmethod

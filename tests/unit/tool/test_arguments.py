@@ -698,6 +698,59 @@ def test_the_rule_of_a_validator_reaches_the_model() -> None:
     )
 
 
+class Reached(BaseModel):
+    password: str
+
+    @field_validator("password")
+    @classmethod
+    def reach(cls, password: str) -> str:
+        raise ValueError("no way to postgres://ann:FAKEFAKE1@db/x" + " and on" * 1_000)
+
+
+def test_the_words_of_a_validator_are_bounded_and_lose_their_credentials() -> None:
+    def use(door: Reached) -> None: ...
+
+    told = refused(use, {"door": {"password": "x"}})
+    start = "The arguments do not fit the schema. door.password: value error, no way to postgres://ann:[redacted]@db/x"
+    assert told.startswith(start)
+    assert len(told) < 2_500
+
+
+def ages(ages: dict[str, int]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("parameters", "path"),
+    [(ages, ["ages"]), (now, []), (SchemaParameters({"additionalProperties": False}, "t"), [])],
+)
+def test_a_key_that_looks_like_a_credential_is_not_told(parameters: Any, path: list[str]) -> None:
+    arguments: dict[str, Any] = {"ghp_" + "FAKE" * 9: "x"}
+    told = refused(parameters, {path[0]: arguments} if path else arguments)
+    assert told.startswith(f"The arguments do not fit the schema. {'.'.join([*path, '[redacted]'])}: ")
+    assert "FAKE" not in told
+
+
+def test_a_key_is_told_with_its_spaces() -> None:
+    assert (
+        refused(find, {"q": "", "q ": 1}) == "The arguments do not fit the schema. q : is not a parameter of this tool."
+    )
+
+
+def test_where_a_foreign_schema_declares_nothing_every_name_is_told() -> None:
+    nothing = {"type": "object", "additionalProperties": False}
+    empty = SchemaParameters(nothing, "t")
+    assert refused(empty, {"a": 1, "b": {}}) == (
+        "The arguments do not fit the schema. a: is not declared; b: is not declared."
+    )
+    below = SchemaParameters({"properties": {"rows": {"items": nothing}, "additionalProperties": False}}, "t")
+    assert refused(below, {"rows": [{}, {"a": 1}]}) == (
+        "The arguments do not fit the schema. rows[1].a: is not declared."
+    )
+    assert refused(below, {"additionalProperties": 1}).startswith(
+        "The arguments do not fit the schema. additionalProperties: "
+    )
+
+
 # -- names that the function uses itself ------------------------------------------------------------------------
 
 

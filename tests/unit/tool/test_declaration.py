@@ -78,6 +78,14 @@ def test_a_wrong_option_is_refused_when_a_class_tool_is_written(option: str, val
     assert refusal(type, "find", (Tool,), body) == text
 
 
+def test_a_class_tool_that_wants_a_process_is_refused_rather_than_run_in_a_thread() -> None:
+    body = {"process": True, "execute": lambda self, context: None}  # pyright: ignore
+    assert refusal(type, "Find", (Tool,), body) == (
+        "class tool 'Find' is given a context, which cannot follow into a process of its own. "
+        "Put @tool(process=True) on a function."
+    )
+
+
 def test_a_number_too_long_to_be_written_is_refused_like_any_other() -> None:
     for option in ("timeout", "retries"):
         assert refusal(FunctionTool, find, **{option: -(10**5000)}).startswith(f"{option} of tool 'find' is int. Use ")

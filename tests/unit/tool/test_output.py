@@ -363,6 +363,25 @@ def test_a_tool_checks_its_return_annotation() -> None:
     assert (result.status, result.value) == ("failed", "A-1")
 
 
+def test_the_words_of_a_validator_of_the_output_lose_their_credentials() -> None:
+    class Unreached(BaseModel):
+        key: str
+
+        @field_validator("key")
+        @classmethod
+        def known(cls, key: str) -> str:
+            raise ValueError("no way to postgres://ann:FAKEFAKE1@db/x")
+
+    @tool
+    async def load() -> Unreached:
+        return {"key": "x"}  # pyright: ignore[reportReturnType] - only its JSON meets the validator
+
+    assert run(load.call()).error == (
+        "Tool 'load' returned a value that does not fit its declared output: "
+        "key: value error, no way to postgres://ann:[redacted]@db/x (got string)."
+    )
+
+
 def test_a_declared_type_wins_over_the_annotation() -> None:
     @tool(output_schema=Order)
     async def find() -> Any:

@@ -2,14 +2,18 @@
 
 Arguments are JSON, in and outside runs: a mapping is encoded first, so a call
 from code and a call from a model meet the same rules. Nothing is repaired by
-guessing, and no value is echoed in an error.
+guessing, and no value is echoed in an error. What an error does quote, keys of
+the data and the words of the user's own validators, loses its credentials
+piece by piece: in one text a rule would pass for the value of its field.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import functools
 import json
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from decimal import Decimal
@@ -22,6 +26,7 @@ from uuid import UUID
 import orjson
 
 from ferrule.errors import JSONSyntaxError, ToolDefinitionError, UsageError
+from ferrule.exception import quotable
 from ferrule.strict_json import dumps, is_a, kind_of, parse, plain
 from ferrule.tool.schema.reference import BRANCHING, References, Schema, below, listed
 
@@ -233,8 +238,8 @@ def fault_text(problem: Fault) -> str:
     by_path: dict[str, list[str]] = {}
     for path, rule in problem.faults:
         rules = by_path.setdefault(path, [])
-        if rule not in rules:
-            rules.append(rule)
+        if (said := quotable(rule)) not in rules:
+            rules.append(said)
     lines = [f"{path}: {' or '.join(rules)}" if path else " or ".join(rules) for path, rules in by_path.items()]
     more = f"; and {len(lines) - MAX_FAULTS} more" if len(lines) > MAX_FAULTS else ""
     return f"{'; '.join(lines[:MAX_FAULTS])}{more}"
@@ -250,7 +255,7 @@ def path_text(path: Iterable[str | int]) -> str:
     """
     text = ""
     for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        text += f"[{step}]" if isinstance(step, int) else f".{quotable(step)}" if text else quotable(step)
     return text[:200]
 
 
@@ -539,15 +544,18 @@ def schema_check(schema: Mapping[str, Any], owner: str) -> Callable[[Any], list[
         raise ToolDefinitionError(f"the schema of {owner} is no usable JSON Schema: {reason}. Correct it.") from error
 
     def faults(data: Any) -> list[tuple[str, str]]:
-        return [fault for error in islice(validator.iter_errors(data), MAX_FAULTS) for fault in _faults_of(error)]
+        return [fault for error in islice(validator.iter_errors(data), MAX_FAULTS) for fault in _faults_of(error, data)]
 
     return faults
 
 
-def _faults_of(error: Any) -> list[tuple[str, str]]:
+def _faults_of(error: Any, data: Any) -> list[tuple[str, str]]:
     """Path and rule; what is missing or not declared is named by its own path, as in arguments of a function."""
     path, kind = error.instance_path, error.kind
     missing, unexpected = getattr(kind, "property", None), getattr(kind, "unexpected", None)
+    if error.schema_path[-2:-1] != ["properties"] and error.schema_path[-1:] == ["additionalProperties"]:
+        # where nothing at all is declared, it is told of the first value and without its name
+        unexpected = unexpected or list(functools.reduce(operator.getitem, path, data))
     if isinstance(missing, str):
         return [(path_text([*path, missing]), "is required")]
     if isinstance(unexpected, list):
