@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ferrule.agent.agent import Agent
     from ferrule.agent.loop import Limits
     from ferrule.journal import sqlite
-    from ferrule.journal.record import Record
     from ferrule.journal.retention import Retention
     from ferrule.journal.store import Store
     from ferrule.message import Prompt
@@ -336,7 +335,7 @@ class App:
             StoreError: The store cannot be used.
         """
         async with self.working(takes=False) as mine:
-            records = await _records(mine, run_id)
+            records = await mine.history(run_id)
             lost = await mine.lost(run_id)
         agent = self.agent(records[0].body["definition"])
         if model is None and instructions is None:
@@ -411,7 +410,7 @@ class App:
             StoreError: The store cannot be used.
         """
         async with self.working(takes=False) as mine:
-            return compare.diff(await _records(mine, a), await _records(mine, b))
+            return compare.diff(await mine.history(a), await mine.history(b))
 
     async def resume(self, run_id: str) -> None:
         """Have a blocked run tried again, by the next worker that looks: its cause must be gone.
@@ -458,11 +457,3 @@ def is_agent(value: object) -> TypeGuard[AnyAgent]:
     """
     module = sys.modules.get("ferrule.agent.agent")
     return module is not None and isinstance(value, module.Agent)
-
-
-async def _records(mine: Worker, run_id: str) -> list[Record]:
-    """A run's records, of which there are some."""
-    records = await mine.records(run_id)
-    if not records:
-        raise UsageError(f"there is no run {run_id!r} in the store.")
-    return records

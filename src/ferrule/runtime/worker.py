@@ -253,15 +253,18 @@ class Worker:
         """
         facts = (name, input, context or {}, options, self.id)
         new, first = self._new(name, facts, key, tags, run_id)
-
         heard = on_event if stream is None else stream.put
         live: dict[str, Any] = {"deps": deps, "on_request": on_request, "on_event": heard, "stream": stream}
+        return await self._begin(new, [first], live)
+
+    async def _begin(self, new: NewRun, records: list[Record], live: Mapping[str, Any]) -> RunResult[Any]:
+        """Create a run and drive it; one that is there already goes on, or has ended, as it is."""
 
         async def begin() -> asyncio.Task[RunResult[Any]] | str:
             created = await self._store.create(new, self.id)
             if isinstance(created, Entry):
                 return created.run_id
-            return self._take(created, records=[first], **live)
+            return self._take(created, records=records, **live)
 
         beginning = asyncio.create_task(begin())  # not undone halfway: a run that is there is driven
         self._starting.add(beginning)
@@ -378,9 +381,7 @@ class Worker:
             NonDeterminism: Today's code commands something else before the fork begins.
             StoreError: The store cannot be written.
         """
-        records = await self.records(run_id)
-        if not records:
-            raise UsageError(f"there is no run {run_id!r} in the store.")
+        records = await self.history(run_id)
         name = records[0].body["definition"]
         changes = dict(edits or {})
         for op, (other, its) in (pins or {}).items():
@@ -396,12 +397,9 @@ class Worker:
         facts = plan.facts(records[0], run_id, self.id)
         started = Row(1, "run.started", VERSION, records[0].at, written("run.started", facts))
         new = NewRun(new_run_id(), name, started, key=key, tags=tags or {}, forked_from=run_id, forked_at=plan.at)
-        created = await self._store.create(new, self.id)
-        if isinstance(created, Entry):
-            return await self.result(created.run_id)
         first = Record(new.run_id, 1, "run.started", records[0].at, body_of("run.started", facts))
         shared = [first, *(record._replace(run_id=new.run_id) for record in records[1 : plan.at])]
-        return await self._take(created, records=shared, deps=deps, on_request=on_request, on_event=on_event)
+        return await self._begin(new, shared, {"deps": deps, "on_request": on_request, "on_event": on_event})
 
     async def result(self, run_id: str) -> RunResult[Any]:
         """How a run ended, or stands; of one that goes on elsewhere once it has come to a halt.
@@ -455,6 +453,21 @@ class Worker:
             machine.usage,
             machine.messages,
         )
+
+    async def history(self, run_id: str) -> list[Record]:
+        """A run's records, of which there are some.
+
+        Args:
+            run_id: The run.
+
+        Raises:
+            UsageError: There is no such run.
+            StoreError: One is of a newer version, or damaged.
+        """
+        records = await self.records(run_id)
+        if not records:
+            raise UsageError(f"there is no run {run_id!r} in the store.")
+        return records
 
     async def records(self, run_id: str) -> list[Record]:
         """A run's records.

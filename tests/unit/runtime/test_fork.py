@@ -334,3 +334,24 @@ def test_a_fork_that_waits_goes_on_in_another_process_with_its_edits() -> None:
         assert outputs(result)[3] == "it is Ann"
 
     run(work)
+
+
+def test_a_second_start_of_a_fork_goes_on_with_one_whose_process_has_died(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        run, _ = await recorded(store)
+        async with working(store, World().agent()) as worker:
+
+            def lost(held: Any, **options: Any) -> Any:
+                raise ConnectionAbortedError("it is created, and its process dies")
+
+            monkeypatch.setattr(worker, "_take", lost)
+            with pytest.raises(ConnectionAbortedError):
+                await worker.fork(run.run_id, at=3, key="again")
+            (left,) = [e for e in await store.entries() if e.key == "again"]
+            assert left.state == "running"
+        async with asyncio.timeout(20):
+            again, _, _ = await forked(store, run.run_id, at=3, key="again")
+        assert (again.run_id, again.status, again.output) == (left.run_id, "done", "all is done")
+
+    asyncio.run(main())
